@@ -1,0 +1,139 @@
+"""Turns calls into a ledger by step and model, and holds them to a budget.
+
+Counted where the call is made, under a lock: dspy's own usage tracker comes back empty when an evaluation runs in
+threads. Both reach worker threads through `dspy.context`.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+
+import dspy
+
+from stitchjam.data.errors import BudgetStop
+
+__all__ = ["Budget", "Ledger", "Usage", "caller", "metered", "settle"]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What some calls cost. Tokens as the backend reports them; seconds of waiting, summed; cost in US dollars."""
+
+    calls: int = 0
+    cache_hits: int = 0
+    failures: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float = 0.0
+    cost: float = 0.0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+
+    @property
+    def tokens(self) -> int:
+        """Input and output tokens together."""
+        return self.input_tokens + self.output_tokens
+
+
+class Ledger:
+    """Usage by (step, model). A ledger with a parent passes every row on, so a question inside a run counts in both."""
+
+    def __init__(self, parent: "Ledger | None" = None):
+        self._parent, self._lock = parent, threading.Lock()
+        self._rows: dict[tuple[str, str], Usage] = {}
+
+    def add(self, step: str, model: str, usage: Usage) -> None:
+        """Add what one call cost."""
+        with self._lock:
+            self._rows[step, model] = self._rows.get((step, model), Usage()) + usage
+        if self._parent is not None:
+            self._parent.add(step, model, usage)
+
+    def rows(self) -> dict[tuple[str, str], Usage]:
+        """A copy of all rows, ordered by step and model."""
+        with self._lock:
+            return dict(sorted(self._rows.items()))
+
+    def total(self) -> Usage:
+        """All rows summed."""
+        return sum(self.rows().values(), Usage())
+
+    def __deepcopy__(self, memo: dict) -> "Ledger":
+        return self
+
+
+class Budget:
+    """Upper limits for the backend calls made under it; reaching one raises BudgetStop before the next call.
+
+    Args:
+        calls: backend calls, retries included; replies from a cache are free.
+        tokens: input plus output tokens.
+        seconds: wall-clock seconds from the moment the budget is made.
+        cost: US dollars.
+    """
+
+    def __init__(
+        self,
+        *,
+        calls: int | None = None,
+        tokens: int | None = None,
+        seconds: float | None = None,
+        cost: float | None = None,
+    ):
+        self.calls, self.tokens, self.seconds, self.cost = calls, tokens, seconds, cost
+        self.spent, self._lock, self._start = Usage(), threading.Lock(), time.monotonic()
+
+    def reserve(self) -> None:
+        """Take one call from the budget.
+
+        Raises:
+            BudgetStop: a limit is reached; nothing was sent.
+        """
+        with self._lock:
+            for what, limit, used in self._limits():
+                if limit is not None and used >= limit:
+                    raise BudgetStop(what, f"{used:g} of {limit:g} {what} used. Raise the budget to go on", used=used)
+            self.spent += Usage(calls=1)
+
+    def _limits(self) -> tuple[tuple[str, float | None, float], ...]:
+        elapsed = time.monotonic() - self._start
+        return (
+            ("calls", self.calls, self.spent.calls),
+            ("tokens", self.tokens, self.spent.tokens),
+            ("seconds", self.seconds, elapsed),
+            ("cost", self.cost, self.spent.cost),
+        )
+
+    def settle(self, usage: Usage) -> None:
+        """Add tokens and cost of a call that was reserved before."""
+        with self._lock:
+            self.spent += Usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=usage.cost)
+
+    def __deepcopy__(self, memo: dict) -> "Budget":
+        return self
+
+
+@contextmanager
+def metered(ledger: Ledger | None = None, budget: Budget | None = None) -> Iterator[Ledger]:
+    """Count all calls made inside into `ledger` (default: a new one below the ambient one), under `budget`."""
+    ledger = Ledger(dspy.settings.get("ledger")) if ledger is None else ledger
+    with dspy.context(ledger=ledger, budget=budget or dspy.settings.get("budget")):
+        yield ledger
+
+
+def caller() -> str:
+    """Name of the step that is calling, or "other" for an optimizer's own predictors."""
+    modules = dspy.settings.get("caller_modules") or []
+    return next((module.step for module in reversed(modules) if hasattr(module, "step")), "other")
+
+
+def settle(model: str, usage: Usage) -> None:
+    """Write one call into the ambient ledger and budget, if there are any."""
+    ledger, budget = dspy.settings.get("ledger"), dspy.settings.get("budget")
+    if ledger is not None:
+        ledger.add(caller(), model, usage)
+    if budget is not None:
+        budget.settle(usage)

@@ -1,0 +1,296 @@
+"""The command line: reads arguments, calls the rings below, prints what they return.
+
+Imports of the rings stand inside the commands, so that `--help` is instant.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+# Importing litellm would otherwise fetch a price list, with retries, and warn when there is no network.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+os.environ.setdefault("TQDM_DISABLE", "1")
+
+import typer  # noqa: E402
+
+from stitchjam.data.errors import BudgetStop, PublishRefused, StitchjamError, UsageError  # noqa: E402
+
+EPILOG = (
+    "Exit codes: 0 done, 1 failed, 2 wrong usage or config, 3 wrong data or artifact, 4 model or endpoint, "
+    "5 compiled but not published, 6 budget used up or backend out, 130 interrupted (the same command goes on)."
+)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, epilog=EPILOG)
+models_app = typer.Typer(no_args_is_help=True, help="Fetch small local models; probe any model.")
+artifact_app = typer.Typer(no_args_is_help=True, help="Look at compiled programs.")
+app.add_typer(models_app, name="models")
+app.add_typer(artifact_app, name="artifact")
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+Config = Annotated[Path, typer.Option(help="Which model answers which step.")]
+Model = Annotated[str | None, typer.Option(help='One model for all steps instead, such as "local:smollm2-135m".')]
+HistoryFile = Annotated[Path | None, typer.Option("--history", help="Chat, STITCH or sessions file. [default: sample]")]
+QuestionsFile = Annotated[Path | None, typer.Option("--questions", help="Questions file. [default: the sample's]")]
+ProgramName = Annotated[str, typer.Option(help="Artifact folder, or answerer, researcher, memory_agent.")]
+EffortName = Annotated[Literal["low", "medium", "high"], typer.Option(help="How hard a fresh researcher tries.")]
+MetricName = Annotated[str, typer.Option(help="answer_f1, evidence_recall, evidence_precision, end.")]
+Runs = Annotated[Path, typer.Option(help="Replies are kept here, so that a stopped run goes on.")]
+Threads = Annotated[int, typer.Option(min=1, help="Questions at once.")]
+CONFIG, RUNS = Path("stitchjam.toml"), Path(".stitchjam/runs")
+
+
+@app.callback()
+def root(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False) -> None:
+    """Agent memory as DSPy programs that are compiled for your model."""
+
+
+def _print(stream: Any, lines: tuple[object, ...]) -> None:
+    from rich.console import Console
+
+    console = Console(file=stream, soft_wrap=True, highlight=False)
+    for line in lines:
+        console.print(line, markup=False)
+
+
+def _say(*lines: object) -> None:
+    """Progress and notes go to standard error, so that standard output stays data."""
+    _print(sys.__stderr__, lines)
+
+
+def _out(as_json: bool, value: Any, *lines: object) -> None:
+    if as_json:
+        print(json.dumps(value, ensure_ascii=False))
+    else:
+        _print(sys.stdout, lines)
+
+
+def _progress(stage: str, item: str, value: float) -> None:
+    _say(f"{stage:9}{item}  {value:.2f}")
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        _say("stopped; replies so far are kept, and the same command goes on from here")
+        raise typer.Exit(130) from None
+
+
+@app.command()
+def init(force: Annotated[bool, typer.Option(help="Replace an existing file.")] = False) -> None:
+    """Write stitchjam.toml: which model answers which step."""
+    from stitchjam.backends.bindings import EXAMPLE
+
+    if CONFIG.exists() and not force:
+        raise UsageError(f"{CONFIG} exists; edit it, or replace it with: stitchjam init --force")
+    CONFIG.write_text(EXAMPLE, encoding="utf-8")
+    _say(f"wrote {CONFIG}. Next: stitchjam models pull smollm2-135m, or name your own model in it")
+
+
+@app.command()
+def ask(
+    question: str,
+    history: HistoryFile = None,
+    program: ProgramName = "memory_agent",
+    effort: EffortName = "low",
+    model: Model = None,
+    config: Config = CONFIG,
+    trace: Annotated[bool, typer.Option("--trace", help="Show how the research went.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Answer a question from a history, citing turns."""
+    from stitchjam.backends.bindings import open_bindings
+    from stitchjam.backends.usage import metered
+    from stitchjam.data.sample import load_data
+    from stitchjam.optimizers.report import answer_lines, trace_lines, usage_line, usage_rows
+    from stitchjam.programs.answer import asker
+    from stitchjam.programs.artifact import open_program
+    from stitchjam.programs.step import settings_for
+
+    store, (_, chosen) = load_data(history).store, open_program(program, effort)
+    with settings_for(open_bindings(config, model, _say)), metered() as ledger:
+        found = asker(chosen)(question=question, store=store)
+    value = {"answer": found.answer.model_dump(), "context": found.context.model_dump(), "usage": usage_rows(ledger)}
+    shown = trace_lines(found.context) if trace else ()
+    _out(as_json, value, *answer_lines(found.answer, store), *shown)
+    _say(usage_line(ledger))
+
+
+@app.command("eval")
+def evaluate_program(
+    program: ProgramName = "answerer",
+    metric: MetricName = "answer_f1",
+    history: HistoryFile = None,
+    questions: QuestionsFile = None,
+    split: Annotated[str, typer.Option(help="train, held_out or all.")] = "held_out",
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many questions.")] = None,
+    effort: EffortName = "low",
+    model: Model = None,
+    config: Config = CONFIG,
+    out: Annotated[Path | None, typer.Option(help="Write one row a question here (jsonl).")] = None,
+    runs: Runs = RUNS,
+    threads: Threads = 1,
+    as_json: Json = False,
+) -> None:
+    """Score a program on questions with gold answers and evidence."""
+    from stitchjam.backends.bindings import open_bindings
+    from stitchjam.backends.replay import replies
+    from stitchjam.backends.usage import Budget, metered
+    from stitchjam.data.sample import load_data
+    from stitchjam.optimizers.evaluate import evaluate, write_rows
+    from stitchjam.optimizers.metrics import check_fit, make_metric
+    from stitchjam.optimizers.report import report_line, report_table, usage_rows, usage_table
+    from stitchjam.optimizers.task import examples, select
+    from stitchjam.programs.artifact import open_program
+    from stitchjam.programs.step import settings_for
+
+    data, (name, loaded) = load_data(history, questions), open_program(program, effort)
+    asked = select(data.questions, split, limit)
+    judge = make_metric(metric, asked, data.store)
+    check_fit(judge, name)
+    bindings = open_bindings(config, model, _say)
+    with _resumable(), replies(runs / "eval" / "replies.jsonl"), settings_for(bindings, threads):
+        with metered(budget=Budget()) as ledger:
+            cases = examples(name, asked, data.store)
+            report = evaluate(loaded, cases, judge, threads, lambda row: _progress("eval", row.id, row.value))
+    if out:
+        write_rows(out, report)
+    figures = report.summary() | {"usage": usage_rows(ledger)}
+    _out(as_json, figures, report_table(report), usage_table(ledger), report_line(report))
+
+
+@app.command("compile")
+def compile_command(
+    program: ProgramName = "answerer",
+    metric: MetricName = "answer_f1",
+    recipe: Annotated[str, typer.Option(help="bootstrap.")] = "bootstrap",
+    out: Annotated[Path | None, typer.Option(help="Artifact folder. [default: artifacts/PROGRAM]")] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Measure, print the plan and stop.")] = False,
+    calls: Annotated[int | None, typer.Option(min=1, help="Stop after so many backend calls.")] = None,
+    minutes: Annotated[float | None, typer.Option(min=0, help="Stop after so many minutes.")] = None,
+    dollars: Annotated[float | None, typer.Option(min=0, help="Stop after so many US dollars.")] = None,
+    demos: Annotated[int, typer.Option(min=1, max=16, help="Demos a step, at most.")] = 4,
+    threshold: Annotated[float, typer.Option(min=0.01, max=1, help="Score from which a run becomes a demo.")] = 0.7,
+    history: HistoryFile = None,
+    questions: QuestionsFile = None,
+    effort: EffortName = "low",
+    model: Model = None,
+    config: Config = CONFIG,
+    runs: Runs = RUNS,
+    threads: Threads = 1,
+    as_json: Json = False,
+) -> None:
+    """Compile a program for your model and judge it on held-out questions."""
+    _fix_hash_seed()
+    from stitchjam.backends.bindings import open_bindings
+    from stitchjam.backends.usage import Budget
+    from stitchjam.data.sample import load_data
+    from stitchjam.optimizers.compile import Job, compile_program, plan_only
+    from stitchjam.optimizers.metrics import check_fit, make_metric
+    from stitchjam.optimizers.recipes import make_recipe
+    from stitchjam.optimizers.report import compiled_lines, compiled_summary, plan_line
+    from stitchjam.optimizers.task import Task
+    from stitchjam.programs.artifact import open_program
+
+    data, (name, seed) = load_data(history, questions), open_program(program, effort)
+    job = Job(
+        program=seed,
+        task=Task.of(name, data.questions, data.store),
+        questions=data.questions,
+        metric=make_metric(metric, data.questions, data.store, threshold=threshold),
+        recipe=make_recipe(recipe, max_demos=demos),
+        bindings=open_bindings(config, model, _say),
+        out=out or Path("artifacts") / name,
+        runs=runs,
+        threads=threads,
+    )
+    check_fit(job.metric, name)
+    budget = Budget(calls=calls, seconds=minutes and minutes * 60, cost=dollars)
+    with _resumable():
+        estimate = plan_only(job, budget, _progress)
+        if plan:
+            return _out(as_json, estimate.model_dump(), plan_line(estimate))
+        _say(plan_line(estimate))
+        done = compile_program(job, budget, _progress)
+    _out(as_json, compiled_summary(done, job.out), *compiled_lines(done, job.out))
+    if done.manifest.refused:
+        raise PublishRefused(done.manifest.refused)
+
+
+def _fix_hash_seed() -> None:
+    """Start again with a fixed hash seed: dspy's bootstrapping chooses demos by a hash that depends on it."""
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | {"PYTHONHASHSEED": "0"})
+
+
+@app.command()
+def demo(folder: Annotated[Path, typer.Option(help="Everything is written here.")] = Path("demo")) -> None:
+    """The whole story on a tiny model and the sample: ask, compile, judge, save, reload, ask again."""
+    _fix_hash_seed()
+    from stitchjam.optimizers.demo import run_demo
+
+    with _resumable():
+        run_demo(folder, lambda line: _print(sys.stdout, (line,)), _progress)
+
+
+@models_app.command("pull")
+def models_pull(name: str) -> None:
+    """Fetch a small model and check its SHA-256."""
+    from stitchjam.backends.models import pull
+
+    print(pull(name, progress=_say))
+
+
+@models_app.command("check")
+def models_check(alias: Annotated[str | None, typer.Argument()] = None, config: Config = CONFIG, model: Model = None,
+                 as_json: Json = False) -> None:  # fmt: skip
+    """Probe how answers can be constrained, how long a prompt may be, and how fast the model is."""
+    from stitchjam.backends.probe import probe
+    from stitchjam.optimizers.report import probe_table
+
+    endpoints = open_bindings(config, model).endpoints
+    chosen = [endpoint for endpoint in endpoints if alias in (None, endpoint.alias)]
+    if not chosen:
+        raise UsageError(f"no role or step uses a model {alias!r}; used: {', '.join(e.alias for e in endpoints)}")
+    found = [probe(endpoint, say=_say) for endpoint in chosen]
+    _out(as_json, [vars(one) for one in found], probe_table(found))
+
+
+@artifact_app.command("show")
+def artifact_show(folder: Path, as_json: Json = False) -> None:
+    """What a compiled program is for, how it scored, and what is in it."""
+    from stitchjam.optimizers.report import manifest_lines
+    from stitchjam.programs.artifact import read_manifest
+
+    manifest = read_manifest(folder)
+    _out(as_json, manifest.model_dump(mode="json"), *manifest_lines(manifest))
+
+
+@artifact_app.command("check")
+def artifact_check(folder: Path) -> None:
+    """Verify hashes and contract, and load it as production would."""
+    from stitchjam.programs.artifact import load
+
+    load(folder)
+    print(f"{folder}: fine")
+
+
+def main() -> None:
+    """Run the command line; every expected error is one line and an exit code."""
+    debug = "--debug" in sys.argv
+    sys.argv = [argument for argument in sys.argv if argument != "--debug"]
+    try:
+        app()
+    except (StitchjamError, BudgetStop) as error:
+        if debug:
+            raise
+        _say(f"error: {error}")
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

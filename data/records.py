@@ -1,0 +1,170 @@
+"""The nouns: frozen records with a JSON form, from the raw turn to the cited answer.
+
+`record.model_dump_json()` and `Record.model_validate_json(line)` are the JSON form; a file of them is jsonlines.
+"""
+
+from hashlib import sha256
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = [
+    "Answer",
+    "Claim",
+    "Context",
+    "Effort",
+    "History",
+    "Question",
+    "Round",
+    "Session",
+    "Span",
+    "Turn",
+]
+
+Effort = Literal["low", "medium", "high"]
+StopReason = Literal["sufficient", "nothing_more", "rounds", "one_shot", "failed"]
+
+
+class Record(BaseModel):
+    """Base of all records: immutable, and unknown keys are an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Turn(Record):
+    """One step of a trajectory: who said what, and when.
+
+    `id` hashes the previous turn's id, speaker, text and event time, so the same words said twice are two turns.
+    `external_id` is the id in the source file. `time` is event time, ISO 8601; it has a zone where the source has one.
+    """
+
+    id: str
+    session_id: str
+    speaker: str
+    text: str
+    time: str = ""
+    external_id: str = ""
+
+
+class Session(Record):
+    """A run of turns that belong together; `time` is when it began."""
+
+    id: str
+    turns: tuple[Turn, ...]
+    time: str = ""
+
+
+class History(Record):
+    """All sessions of one memory, oldest first."""
+
+    id: str
+    sessions: tuple[Session, ...]
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """All turns in time order."""
+        return tuple(turn for session in self.sessions for turn in session.turns)
+
+
+class Span(Record):
+    """A place in the history: code points `start` to `end` of a turn's text, with the hash of the words there.
+
+    Made once, from a turn; afterwards only copied. That is what makes provenance computed instead of claimed.
+    """
+
+    turn_id: str
+    session_id: str
+    start: int = Field(ge=0)
+    end: int = Field(ge=0)
+    sha256: str
+
+    @classmethod
+    def of(cls, turn: Turn, start: int = 0, end: int | None = None) -> "Span":
+        """The span of a turn's text from `start` to `end` (default: all of it)."""
+        end = len(turn.text) if end is None else end
+        return cls(
+            turn_id=turn.id,
+            session_id=turn.session_id,
+            start=start,
+            end=end,
+            sha256=sha256(turn.text[start:end].encode()).hexdigest(),
+        )
+
+    def holds_in(self, turn: Turn) -> bool:
+        """Whether the words at this place are still the ones that were quoted."""
+        return self == Span.of(turn, self.start, self.end)
+
+
+class Claim(Record):
+    """One statement with the spans that support it. `quote` is the verbatim text of the spans."""
+
+    text: str
+    quote: str
+    speaker: str
+    spans: tuple[Span, ...]
+    time: str = ""
+
+
+class Round(Record):
+    """What one round of research did, for the trace: actions taken, what came back, what is still missing."""
+
+    actions: tuple[str, ...]
+    observations: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+class Context(Record):
+    """What research found for a request: claims with their spans, and how it came to be.
+
+    `browsed` lists session ids that were really opened; `failures` lists steps whose answer could not be used;
+    `dropped` counts claims without support that were left out.
+    """
+
+    request: str
+    claims: tuple[Claim, ...] = ()
+    stop: StopReason = "one_shot"
+    needs: tuple[str, ...] = ()
+    covered: tuple[bool, ...] = ()
+    rounds: tuple[Round, ...] = ()
+    browsed: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+    dropped: int = 0
+
+    @property
+    def session_ids(self) -> tuple[str, ...]:
+        """Sessions that the claims cite, in order of first use."""
+        return tuple(dict.fromkeys(span.session_id for claim in self.claims for span in claim.spans))
+
+    @property
+    def turn_ids(self) -> tuple[str, ...]:
+        """Turns that the claims cite, in order of first use."""
+        return tuple(dict.fromkeys(span.turn_id for claim in self.claims for span in claim.spans))
+
+
+class Answer(Record):
+    """An answer and the claims it rests on; `abstained` when the memory does not say."""
+
+    text: str
+    claims: tuple[Claim, ...] = ()
+    abstained: bool = False
+
+    @property
+    def turn_ids(self) -> tuple[str, ...]:
+        """Turns cited, in order of first use."""
+        return tuple(dict.fromkeys(span.turn_id for claim in self.claims for span in claim.spans))
+
+
+class Question(Record):
+    """A question with its gold answer and evidence. Gold never reaches a program: metrics look it up by `id`.
+
+    `evidence` holds turn ids of the history; `aliases` are other accepted answers; `kind` is the benchmark's type.
+    """
+
+    id: str
+    text: str
+    answer: str
+    aliases: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    kind: str = ""
+    split: Literal["train", "held_out", ""] = ""
+    time: str = ""

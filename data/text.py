@@ -1,0 +1,60 @@
+"""Turns text from a memory into text that is safe and measurable in a prompt."""
+
+import re
+import string
+import threading
+
+__all__ = ["escape", "normalise", "one_line", "stem", "words"]
+
+# A memory may hold transcripts of LM calls. Field markers of dspy adapters would open or close fields in our prompt,
+# and chat-template tokens are parsed as such by llama.cpp even inside a message.
+_MARKERS = (
+    (re.compile(r"\[\[\s*##"), "[ [ # #"),
+    (re.compile(r"##\s*\]\]"), "# # ] ]"),
+    (re.compile(r"<\|"), "< |"),
+    (re.compile(r"\|>"), "| >"),
+    (re.compile(r"<(/?s|/?start_of_turn|/?end_of_turn|/?INST|/?SYS|bos|eos)>"), r"< \1 >"),
+    (re.compile(r"\[(/?INST)\]"), r"[ \1 ]"),
+)
+_SPACE = re.compile(r"\s+")
+_PUNCTUATION = str.maketrans({mark: " " for mark in string.punctuation})
+_ARTICLES = {"a", "an", "the"}
+
+
+def escape(text: str) -> str:
+    """Take the power from field markers and chat-template tokens; escaping twice changes nothing more."""
+    for pattern, harmless in _MARKERS:
+        text = pattern.sub(harmless, text)
+    return text
+
+
+def one_line(text: str) -> str:
+    """Fold white space, so that quoted text cannot start a line of its own in a prompt."""
+    return _SPACE.sub(" ", text).strip()
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words without punctuation and articles: the tokens of answer F1 (SQuAD, LongBench)."""
+    return [word for word in text.lower().translate(_PUNCTUATION).split() if word not in _ARTICLES]
+
+
+def normalise(text: str) -> str:
+    """The words of a text, joined: the form in which answers are compared."""
+    return " ".join(words(text))
+
+
+def stem(tokens: list[str]) -> list[str]:
+    """Snowball stems of lower-case words."""
+    return _local.stemmer.stemWords(tokens)
+
+
+class _Local(threading.local):
+    """A stemmer for each thread: PyStemmer does not promise to be thread-safe."""
+
+    def __init__(self) -> None:
+        from Stemmer import Stemmer
+
+        self.stemmer = Stemmer("english")
+
+
+_local = _Local()

@@ -1,0 +1,1 @@
+"""Judgement: metrics, recipes, evaluation, and the writing of artifacts. Production never imports this ring."""

@@ -1,0 +1,90 @@
+"""Turns a small model and the shipped sample into the whole story: ask, compile, judge, save, reload, ask again."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from stitchjam.backends import models
+from stitchjam.backends.bindings import Bindings, bind_model
+from stitchjam.backends.usage import Budget, metered
+from stitchjam.data.records import Question
+from stitchjam.data.sample import load_data
+from stitchjam.data.store import Store
+from stitchjam.optimizers.compile import Compiled, Job, Progress, compile_program
+from stitchjam.optimizers.metrics import AnswerF1
+from stitchjam.optimizers.recipes.bootstrap import Bootstrap
+from stitchjam.optimizers.report import answer_lines, comparison_lines, usage_table
+from stitchjam.optimizers.task import Task
+from stitchjam.programs.answer import Answerer, OneShot, asker
+from stitchjam.programs.artifact import load
+from stitchjam.programs.step import Program, settings_for
+
+__all__ = ["MODEL", "run_demo"]
+
+MODEL = "smollm2-135m"
+_ASKED = 2
+_CALLS = 60
+WARNING = (
+    "SmolLM2 has 135 million parameters. It shows that everything works, not how well: most of its answers are wrong."
+)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    store: Store
+    questions: tuple[Question, ...]
+
+    @property
+    def asked(self) -> tuple[Question, ...]:
+        """Held-out questions, so that no demo holds them."""
+        return tuple(q for q in self.questions if q.split == "held_out")[:_ASKED]
+
+
+def run_demo(folder: Path, say: Callable[[object], None], progress: Progress | None = None) -> Compiled:
+    """Run the demo; everything it writes is below `folder`. `say` is given lines and rich tables as they come up.
+
+    Raises:
+        BackendError: the model could not be fetched. MissingExtra: xllamacpp is not installed.
+    """
+    models.pull(MODEL, progress=say)
+    say(WARNING)
+    sample = _Sample(*load_data())
+    bindings = bind_model(f"local:{MODEL}")
+    say(f"\n1. Ask the sample: {len(sample.store.sessions)} sessions, {len(sample.store.turns)} turns")
+    for line in _ask(OneShot(), sample, bindings):
+        say(line)
+    say(f"\n2. Compile the Answerer with at most {_CALLS} calls")
+    compiled = _compile(sample, bindings, folder, progress)
+    for line in comparison_lines(compiled.comparison, "answer F1"):
+        say(line)
+    say(usage_table(compiled.ledger))
+    manifest = compiled.manifest
+    say("published" if manifest.published else f"saved, not published: {'; '.join(manifest.refused)}")
+    say(f"\n3. Load {folder / 'answerer'} and ask again")
+    for line in _ask(asker(load(folder / "answerer")), sample, bindings):
+        say(line)
+    say(f"\nRead the compiled prompts in {folder / 'answerer' / 'prompts.md'}. {WARNING}")
+    return compiled
+
+
+def _compile(sample: _Sample, bindings: Bindings, folder: Path, progress: Progress | None) -> Compiled:
+    job = Job(
+        program=Answerer(),
+        task=Task.of("answerer", sample.questions, sample.store),
+        questions=sample.questions,
+        metric=AnswerF1(sample.questions, sample.store),
+        recipe=Bootstrap(max_demos=2),
+        bindings=bindings,
+        out=folder / "answerer",
+        runs=folder / "runs",
+    )
+    return compile_program(job, Budget(calls=_CALLS), progress)
+
+
+def _ask(program: Program, sample: _Sample, bindings: Bindings) -> Iterator[str]:
+    for question in sample.asked:
+        with settings_for(bindings), metered():
+            answer = program(question=question.text, store=sample.store).answer
+        yield f"> {question.text}"
+        yield from answer_lines(answer, sample.store)
+        yield f"  (expected: {question.answer})"

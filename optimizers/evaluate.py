@@ -1,0 +1,171 @@
+"""Turns a program and examples into a report that hides nothing: a failed example counts as zero and stays visible.
+
+dspy's evaluator turns a revoked key into a score, runs slow examples twice, and loses all results at ten errors.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal
+
+import dspy
+
+from stitchjam.backends.usage import Usage, metered
+from stitchjam.data.errors import BackendError, ModelOutputError
+from stitchjam.data.records import Record
+from stitchjam.optimizers.metrics import Metric, cited
+from stitchjam.programs.step import map_ordered
+
+__all__ = ["Comparison", "Report", "Row", "compare", "evaluate", "write_rows"]
+
+_RESAMPLES = 2000
+
+
+class Row(Record):
+    """One example: what came out and what it cost. `why` is the metric's reason, or the error."""
+
+    id: str
+    outcome: Literal["ok", "output_error", "backend_error"]
+    value: float
+    why: str
+    parts: dict[str, float] = {}
+    answer: str = ""
+    cited: tuple[str, ...] = ()
+    rounds: int = 0
+    calls: int = 0
+    cache_hits: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float = 0.0
+    cost: float = 0.0
+
+
+class Report(Record):
+    """All rows of one evaluation."""
+
+    metric: str
+    rows: tuple[Row, ...]
+
+    @property
+    def score(self) -> float:
+        """Mean value over all rows, failures included as zero."""
+        return fmean(row.value for row in self.rows) if self.rows else 0.0
+
+    @property
+    def coverage(self) -> float:
+        """Share of rows that the program really answered."""
+        return fmean(row.outcome == "ok" for row in self.rows) if self.rows else 0.0
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Mean of each part of the metric, failures included as zero."""
+        names = sorted({name for row in self.rows for name in row.parts})
+        return {name: fmean(row.parts.get(name, 0.0) for row in self.rows) for name in names}
+
+    def summary(self) -> dict[str, Any]:
+        """The figures, for `--json` and manifests: nothing in it depends on the machine."""
+        return {
+            "metric": self.metric,
+            "score": round(self.score, 6),
+            "n": len(self.rows),
+            "coverage": round(self.coverage, 6),
+            "parts": {name: round(value, 6) for name, value in self.parts.items()},
+        }
+
+
+def evaluate(
+    program: dspy.Module,
+    examples: Sequence[dspy.Example],
+    metric: Metric,
+    threads: int = 1,
+    progress: Callable[[Row], None] | None = None,
+) -> Report:
+    """Run a program on every example, once each.
+
+    Args:
+        program: takes the examples' inputs.
+        examples: with an `id` that the metric's gold knows.
+        threads: examples at once.
+        progress: called after each example, from its thread.
+
+    Raises:
+        BudgetStop: the ambient budget ended; replies so far are in the replay cache, so running again goes on.
+    """
+
+    def one(example: dspy.Example) -> Row:
+        with metered() as ledger:
+            row = _run(program, example, metric)
+        row = row.model_copy(update=_usage(ledger.total()))
+        if progress is not None:
+            progress(row)
+        return row
+
+    return Report(metric=metric.name, rows=tuple(map_ordered(one, examples, threads)))
+
+
+def write_rows(path: Path, report: Report) -> None:
+    """Write one row a line (jsonl)."""
+    path.write_text("".join(row.model_dump_json() + "\n" for row in report.rows), encoding="utf-8")
+
+
+def _run(program: dspy.Module, example: dspy.Example, metric: Metric) -> Row:
+    try:
+        prediction = program(**example.inputs())
+    except ModelOutputError as error:
+        return Row(id=example.id, outcome="output_error", value=0.0, why=str(error))
+    except BackendError as error:
+        return Row(id=example.id, outcome="backend_error", value=0.0, why=str(error))
+    score = metric(example, prediction)
+    answer, context = prediction.get("answer"), prediction.get("context")
+    return Row(
+        id=example.id,
+        outcome="ok",
+        value=score.value,
+        why=score.why,
+        parts=score.parts,
+        answer=answer.text if answer else "",
+        cited=cited(prediction),
+        rounds=len(context.rounds) if context else 0,
+    )
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "calls": usage.calls,
+        "cache_hits": usage.cache_hits,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "seconds": round(usage.seconds, 3),
+        "cost": usage.cost,
+    }
+
+
+class Comparison(Record):
+    """A paired comparison on the same examples. `low` and `high` bound 95 % of the bootstrapped mean gains."""
+
+    n: int
+    before: float
+    after: float
+    gain: float
+    low: float
+    high: float
+    better: int
+    worse: int
+
+
+def compare(before: Report, after: Report) -> Comparison:
+    """Paired bootstrap over examples (percentile interval, seeded, so the same rows give the same interval)."""
+    gains = [b.value - a.value for a, b in zip(before.rows, after.rows, strict=True)]
+    rng = random.Random(0)
+    means = sorted(fmean(rng.choices(gains, k=len(gains))) for _ in range(_RESAMPLES))
+    return Comparison(
+        n=len(gains),
+        before=round(before.score, 6),
+        after=round(after.score, 6),
+        gain=round(fmean(gains), 6),
+        low=round(means[int(0.025 * _RESAMPLES)], 6),
+        high=round(means[int(0.975 * _RESAMPLES) - 1], 6),
+        better=sum(gain > 0 for gain in gains),
+        worse=sum(gain < 0 for gain in gains),
+    )

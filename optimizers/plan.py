@@ -1,0 +1,77 @@
+"""Turns a measured rehearsal into a plan: how many calls, tokens, minutes and dollars a compile may take."""
+
+from collections.abc import Callable
+from itertools import islice
+
+import dspy
+
+from stitchjam.backends.usage import Usage, metered
+from stitchjam.data.errors import BackendError, BudgetStop, ModelOutputError
+from stitchjam.data.records import Record
+from stitchjam.optimizers.recipes import Recipe
+from stitchjam.optimizers.task import Task
+from stitchjam.programs.step import Program
+
+__all__ = ["Plan", "make_plan"]
+
+_REHEARSED = 2
+
+
+class Plan(Record):
+    """An upper bound. `runs` are program runs; the other figures scale what the rehearsal measured.
+
+    `measured` says how many training examples were really run for it (their replies are kept and used again).
+    """
+
+    runs: int
+    calls: int
+    tokens: int
+    seconds: float
+    cost: float
+    measured: int
+    calls_a_run: float
+    seconds_a_call: float
+    tokens_a_second: float
+
+
+def make_plan(program: Program, task: Task, recipe: Recipe, progress: Callable[[str], None] | None = None) -> Plan:
+    """Run the program on a few training examples and scale up.
+
+    Runs: held-out examples twice (seed and compiled) and what the recipe may take. Demos lengthen prompts: each may
+    add the tokens of one rehearsed call to every compiled call.
+    """
+    usage, measured = _rehearse(program, task, progress)
+    compiled, others = len(task.held_out), len(task.held_out) + recipe.runs(task)
+    longer = 1 + recipe.demos()
+    scale = (others + compiled * longer) / measured
+    return Plan(
+        runs=others + compiled,
+        calls=round(usage.calls / measured * (others + compiled)),
+        tokens=round(usage.tokens * scale),
+        seconds=usage.seconds * scale,
+        cost=usage.cost * scale,
+        measured=measured,
+        calls_a_run=usage.calls / measured,
+        seconds_a_call=usage.seconds / usage.calls if usage.calls else 0.0,
+        tokens_a_second=usage.tokens / usage.seconds if usage.seconds else 0.0,
+    )
+
+
+def _rehearse(program: Program, task: Task, progress: Callable[[str], None] | None) -> tuple[Usage, int]:
+    examples = list(islice(task.train, _REHEARSED))
+    with metered() as ledger:
+        for example in examples:
+            _run(program, example)
+            if progress is not None:
+                progress(example.id)
+    total = ledger.total()
+    if not total.calls and not total.cache_hits:
+        raise BudgetStop("plan", "the program made no LM call on the first examples; check the questions and the store")
+    return total, len(examples)
+
+
+def _run(program: Program, example: dspy.Example) -> None:
+    try:
+        program(**example.inputs())
+    except (ModelOutputError, BackendError):
+        return  # it still took its calls; the evaluation reports the failure

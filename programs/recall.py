@@ -1,0 +1,14 @@
+"""Turns a question into a context in one shot, without an LM: the baseline of research, and the input of `Answerer`."""
+
+from stitchjam.data.records import Context
+from stitchjam.data.store import Store
+from stitchjam.programs.render import quoted
+
+__all__ = ["recall"]
+
+
+def recall(question: str, store: Store, k: int = 10) -> Context:
+    """The `k` turns that fit the question best, in time order, each quoted whole with its span."""
+    found = {hit.turn.id for hit in store.search(question, k=k)}
+    turns = [turn for session in store.sessions for turn in session.turns if turn.id in found]
+    return Context(request=question, claims=tuple(quoted(turn) for turn in turns))

@@ -1,0 +1,59 @@
+"""Turns records into the labelled lines that prompts show, one record a line, and labels back into records."""
+
+from collections.abc import Iterable
+
+from stitchjam.data.records import Claim, Session, Span, Turn
+from stitchjam.data.text import one_line
+from stitchjam.data.tokens import count_tokens
+
+__all__ = ["NOTHING", "claim_line", "clip", "pages", "quoted", "turn_line", "within"]
+
+NOTHING = "(nothing)"
+
+
+def clip(text: str, characters: int) -> str:
+    """One line of at most so many characters."""
+    text = one_line(text)
+    return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"
+
+
+def turn_line(label: str, turn: Turn) -> str:
+    """`t3 | Mira: words` inside a session, where the date is shown once."""
+    return f"{label} | {one_line(turn.speaker)}: {one_line(turn.text)}"
+
+
+def claim_line(label: str, claim: Claim) -> str:
+    """`c1 | 2026-03-02 | Mira: quote`; a claim that says more than its quote is put in front of it."""
+    head = f"{label} | {claim.time[:10]} | " if claim.time else f"{label} | "
+    said = f"{one_line(claim.speaker)}: {one_line(claim.quote)}"
+    return head + (said if claim.text == claim.quote else f"{one_line(claim.text)} | {said}")
+
+
+def quoted(turn: Turn, text: str = "") -> Claim:
+    """A claim that rests on one whole turn; its words are the turn's own unless `text` says otherwise."""
+    return Claim(text=text or turn.text, quote=turn.text, speaker=turn.speaker, spans=(Span.of(turn),), time=turn.time)
+
+
+def within(lines: Iterable[str], tokens: int) -> list[str]:
+    """The first lines that fit into a token budget (at least one, so that something is shown)."""
+    kept: list[str] = []
+    for line in lines:
+        tokens -= count_tokens(line) + 1
+        if kept and tokens < 0:
+            break
+        kept.append(line)
+    return kept
+
+
+def pages(session: Session, tokens: int) -> list[tuple[Turn, ...]]:
+    """A session in runs of turns that fit into a token budget each, in order; every turn is in exactly one."""
+    result: list[list[Turn]] = [[]]
+    left = tokens
+    for turn in session.turns:
+        cost = count_tokens(turn.text) + 8
+        if result[-1] and cost > left:
+            result.append([])
+            left = tokens
+        result[-1].append(turn)
+        left -= cost
+    return [tuple(page) for page in result if page]

@@ -1,0 +1,21 @@
+"""The contracts: every LM step as a `dspy.Signature` with a typed reply, and the names by which steps are bound."""
+
+import re
+
+import dspy
+
+from stitchjam.signatures.answer import AnswerQuestion
+from stitchjam.signatures.jam import BrowseSource, ComposeContext, JudgeSufficiency, PlanFirst, PlanNext
+
+__all__ = ["STEPS", "step_name"]
+
+
+def step_name(signature: type[dspy.Signature]) -> str:
+    """The name of a step in bindings, ledgers and feedback: `PlanNext` is "plan_next"."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", signature.__name__).lower()
+
+
+STEPS: dict[str, type[dspy.Signature]] = {
+    step_name(signature): signature
+    for signature in (AnswerQuestion, BrowseSource, ComposeContext, JudgeSufficiency, PlanFirst, PlanNext)
+}
