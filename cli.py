@@ -6,6 +6,7 @@ Imports of the rings stand inside the commands, so that `--help` is instant.
 import json
 import os
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,14 +51,15 @@ def root(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")
 def _print(stream: Any, lines: tuple[object, ...]) -> None:
     from rich.console import Console
 
-    console = Console(file=stream, soft_wrap=True, highlight=False)
+    console = Console(file=stream, soft_wrap=True, highlight=False, emoji=False)
     for line in lines:
-        console.print(line, markup=False)
+        # Text from a memory may hold terminal commands.
+        console.print(line.replace("\x1b", "\N{SYMBOL FOR ESCAPE}") if isinstance(line, str) else line, markup=False)
 
 
 def _say(*lines: object) -> None:
     """Progress and notes go to standard error, so that standard output stays data."""
-    _print(sys.__stderr__, lines)
+    _print(sys.stderr, lines)
 
 
 def _out(as_json: bool, value: Any, *lines: object) -> None:
@@ -65,10 +67,6 @@ def _out(as_json: bool, value: Any, *lines: object) -> None:
         print(json.dumps(value, ensure_ascii=False))
     else:
         _print(sys.stdout, lines)
-
-
-def _progress(stage: str, item: str, value: float) -> None:
-    _say(f"{stage:9}{item}  {value:.2f}")
 
 
 @contextmanager
@@ -104,6 +102,7 @@ def ask(
 ) -> None:
     """Answer a question from a history, citing turns."""
     from stitchjam.backends.bindings import open_bindings
+    from stitchjam.backends.replay import replies
     from stitchjam.backends.usage import metered
     from stitchjam.data.sample import load_data
     from stitchjam.optimizers.report import answer_lines, trace_lines, usage_line, usage_rows
@@ -112,7 +111,8 @@ def ask(
     from stitchjam.programs.step import settings_for
 
     store, (_, chosen) = load_data(history).store, open_program(program, effort)
-    with settings_for(open_bindings(config, model, _say)), metered() as ledger:
+    # Without this, dspy's own disk cache would keep text of the memory where no one looks for it.
+    with replies(None), settings_for(open_bindings(config, model, _say)), metered() as ledger:
         found = asker(chosen)(question=question, store=store)
     value = {"answer": found.answer.model_dump(), "context": found.context.model_dump(), "usage": usage_rows(ledger)}
     shown = trace_lines(found.context) if trace else ()
@@ -143,6 +143,7 @@ def evaluate_program(
     from stitchjam.data.sample import load_data
     from stitchjam.optimizers.evaluate import evaluate, write_rows
     from stitchjam.optimizers.metrics import check_fit, make_metric
+    from stitchjam.optimizers.progress import progress_shown
     from stitchjam.optimizers.report import report_line, report_table, usage_rows, usage_table
     from stitchjam.optimizers.task import examples, select
     from stitchjam.programs.artifact import open_program
@@ -153,10 +154,10 @@ def evaluate_program(
     judge = make_metric(metric, asked, data.store)
     check_fit(judge, name)
     bindings = open_bindings(config, model, _say)
+    cases = examples(name, asked, data.store)
     with _resumable(), replies(runs / "eval" / "replies.jsonl"), settings_for(bindings, threads):
-        with metered(budget=Budget()) as ledger:
-            cases = examples(name, asked, data.store)
-            report = evaluate(loaded, cases, judge, threads, lambda row: _progress("eval", row.id, row.value))
+        with metered(budget=Budget()) as ledger, progress_shown(sys.stderr, {"eval": len(asked)}) as tick:
+            report = evaluate(loaded, cases, judge, threads, lambda row: tick("eval", row.id, row.value))
     if out:
         write_rows(out, report)
     figures = report.summary() | {"usage": usage_rows(ledger)}
@@ -191,32 +192,34 @@ def compile_command(
     from stitchjam.data.sample import load_data
     from stitchjam.optimizers.compile import Job, compile_program, plan_only
     from stitchjam.optimizers.metrics import check_fit, make_metric
+    from stitchjam.optimizers.progress import progress_shown
     from stitchjam.optimizers.recipes import make_recipe
     from stitchjam.optimizers.report import compiled_lines, compiled_summary, plan_line
     from stitchjam.optimizers.task import Task
     from stitchjam.programs.artifact import open_program
 
     data, (name, seed) = load_data(history, questions), open_program(program, effort)
+    chosen = make_metric(metric, data.questions, data.store, threshold=threshold)
+    check_fit(chosen, name)
     job = Job(
         program=seed,
         task=Task.of(name, data.questions, data.store),
         questions=data.questions,
-        metric=make_metric(metric, data.questions, data.store, threshold=threshold),
+        metric=chosen,
         recipe=make_recipe(recipe, max_demos=demos),
         bindings=open_bindings(config, model, _say),
         out=out or Path("artifacts") / name,
         runs=runs,
         threads=threads,
     )
-    check_fit(job.metric, name)
     budget = Budget(calls=calls, seconds=minutes and minutes * 60, cost=dollars)
-    with _resumable():
-        estimate = plan_only(job, budget, _progress)
+    with _resumable(), progress_shown(sys.stderr, job.totals) as tick:
+        estimate = plan_only(job, budget, tick)
         if plan:
             return _out(as_json, estimate.model_dump(), plan_line(estimate))
         _say(plan_line(estimate))
-        done = compile_program(job, budget, _progress)
-    _out(as_json, compiled_summary(done, job.out), *compiled_lines(done, job.out))
+        done = compile_program(job, budget, tick)
+    _out(as_json, compiled_summary(done), *compiled_lines(done))
     if done.manifest.refused:
         raise PublishRefused(done.manifest.refused)
 
@@ -232,9 +235,10 @@ def demo(folder: Annotated[Path, typer.Option(help="Everything is written here."
     """The whole story on a tiny model and the sample: ask, compile, judge, save, reload, ask again."""
     _fix_hash_seed()
     from stitchjam.optimizers.demo import run_demo
+    from stitchjam.optimizers.progress import progress_shown
 
     with _resumable():
-        run_demo(folder, lambda line: _print(sys.stdout, (line,)), _progress)
+        run_demo(folder, lambda line: _print(sys.stdout, (line,)), lambda totals: progress_shown(sys.stderr, totals))
 
 
 @models_app.command("pull")
@@ -249,6 +253,7 @@ def models_pull(name: str) -> None:
 def models_check(alias: Annotated[str | None, typer.Argument()] = None, config: Config = CONFIG, model: Model = None,
                  as_json: Json = False) -> None:  # fmt: skip
     """Probe how answers can be constrained, how long a prompt may be, and how fast the model is."""
+    from stitchjam.backends.bindings import open_bindings
     from stitchjam.backends.probe import probe
     from stitchjam.optimizers.report import probe_table
 
@@ -285,11 +290,11 @@ def main() -> None:
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
     try:
         app()
-    except (StitchjamError, BudgetStop) as error:
+    except (StitchjamError, BudgetStop, OSError) as error:  # an OSError is a file or folder that cannot be used
         if debug:
-            raise
+            traceback.print_exc()
         _say(f"error: {error}")
-        sys.exit(error.exit_code)
+        sys.exit(getattr(error, "exit_code", 1))
 
 
 if __name__ == "__main__":

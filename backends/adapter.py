@@ -6,6 +6,7 @@ write as few tokens as possible.
 """
 
 import json
+import re
 from typing import Any, cast
 
 import dspy
@@ -14,6 +15,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 __all__ = ["StepAdapter", "reply_model"]
+
+_OBJECT = re.compile(r'\{(?=\s*["}])')  # "{name}" in the text around it is no object
 
 
 def reply_model(signature: type[dspy.Signature]) -> tuple[str, type[BaseModel]] | None:
@@ -31,13 +34,15 @@ def find_object(text: str) -> Any:
     Raises:
         ValueError: there is no complete object.
     """
-    start = text.find("{")
-    if start < 0:
+    if text.lstrip().startswith("<think>"):
+        text = text.partition("</think>")[2]  # a model that thinks aloud drafts the object there
+    start = _OBJECT.search(text)
+    if start is None:
         raise ValueError("there is no JSON object in the reply")
     try:
-        return json.JSONDecoder().raw_decode(text, start)[0]
+        return json.JSONDecoder(strict=False).raw_decode(text, start.start())[0]  # line breaks in strings are fine
     except (json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"the JSON object is incomplete or broken ({error})") from error
+        raise ValueError(f"the JSON object is broken, or was cut at max_tokens ({error})") from error
 
 
 def _shape(schema: dict, definitions: dict) -> str:
@@ -46,10 +51,10 @@ def _shape(schema: dict, definitions: dict) -> str:
         schema = definitions[schema["$ref"].rsplit("/", 1)[-1]]
     if "enum" in schema:
         return " or ".join(json.dumps(value) for value in schema["enum"])
-    if schema.get("type") == "object":
+    if schema.get("type") == "object" and "properties" in schema:
         return "{" + ", ".join(f'"{k}": {_shape(v, definitions)}' for k, v in schema["properties"].items()) + "}"
     if schema.get("type") == "array":
-        return f"[{_shape(schema['items'], definitions)}, ... at most {schema.get('maxItems', 'a few')}]"
+        return f"[{_shape(schema.get('items', {}), definitions)}, ... at most {schema.get('maxItems', 'a few')}]"
     return schema.get("type", "string")
 
 

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import dspy
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from stitchjam.backends import local, models
 from stitchjam.backends.engine import BoundEngine, Endpoint, Structure, make_lm
@@ -38,7 +38,11 @@ __all__ = [
 
 Find = Callable[[Endpoint], Structure | None]
 Role = Literal["task", "teacher", "reflector", "judge"]
-_SECRET = re.compile(r"(?<!max_)(key|token|secret|password|credential|header|authorization)s?$", re.IGNORECASE)
+_SECRET = re.compile(r"(?<!max_)(key|token|secret|password|credential|header|auth|authorization|bearer)s?$", re.I)
+# Parts of an address that hold keys: user:password@ and ?api_key=
+_SECRET_IN_URL = re.compile(r"//[^/]*@|[?&][^=]*(key|token|secret|sig|auth|password)[^=]*=", re.I)
+# OpenAI's reasoning models refuse a temperature and spend hundreds of tokens before the answer.
+_REASONING = re.compile(r"(?:^|/)(?:o\d|gpt-[5-9])(?![^/]*-chat)[^/]*$")
 _ALLOWED = {"api_key_env", "max_tokens"}
 
 EXAMPLE = """\
@@ -56,6 +60,8 @@ model = "local:smollm2-135m"        # 98 MB, for trying things out: stitchjam mo
 # model = "openai/Qwen3-4B"         # with api_base = "http://127.0.0.1:8000/v1"
 # [models.gguf]
 # model = "local:path/to/model.gguf"
+# Also: temperature (0.0), max_tokens (600), timeout (120 s), retries (2). "default" leaves the first two to the
+# provider, as reasoning models want it.
 
 [roles]
 task = "local"                      # teacher, reflector and judge default to it
@@ -72,14 +78,28 @@ class ModelConfig(BaseModel):
 
     model: str = Field(min_length=1)
     api_base: str | None = None
-    api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    api_key_env: str | None = None
     structure: Structure | None = None
-    temperature: float | None = Field(default=0.0, ge=0, le=2)
-    max_tokens: int | None = Field(default=600, gt=0)
+    temperature: Annotated[float, Field(ge=0, le=2)] | Literal["default"] = 0.0
+    max_tokens: Annotated[int, Field(gt=0)] | Literal["default"] = 600
     timeout: float = Field(default=120, gt=0)
     retries: int = Field(default=2, ge=0, le=10)
     n_ctx: int = Field(default=8192, ge=512)
-    threads: int | None = Field(default=None, gt=0)
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _is_a_name(cls, value: str | None) -> str | None:
+        # Capitals only: a key put here by mistake would otherwise be shown in "needs its key in $...".
+        if value is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", value):
+            raise ValueError('give the name of an environment variable, in capitals, such as "OPENAI_API_KEY"')
+        return value
+
+    @field_validator("api_base")
+    @classmethod
+    def _holds_no_secret(cls, value: str | None) -> str | None:
+        if value is not None and _SECRET_IN_URL.search(value):
+            raise ValueError("this address holds a password or key; use api_key_env instead")
+        return value
 
     @property
     def is_local(self) -> bool:
@@ -99,21 +119,22 @@ class ModelConfig(BaseModel):
         return replace(endpoint, structure=structure or "json_schema")
 
     def _endpoint(self, alias: str) -> Endpoint:
-        shared = {
+        shared: dict[str, Any] = {
             "alias": alias,
-            "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
+            "temperature": None if self.temperature == "default" else self.temperature,
+            "max_tokens": None if self.max_tokens == "default" else self.max_tokens,
             "timeout": self.timeout,
             "retries": self.retries,
         }
+        if _REASONING.search(self.model):
+            shared |= {name: None for name in ("temperature", "max_tokens") if name not in self.model_fields_set}
         if not self.is_local:
             return Endpoint(model=self.model, api_base=self.api_base, api_key_env=self.api_key_env, **shared)
-        path = models.resolve(self.model)
         shared["timeout"] = max(self.timeout, 600)  # a CPU reads a long prompt in minutes
         return Endpoint(
-            model=f"openai/{path.stem}",
-            start=lambda: local.serve(path, n_ctx=self.n_ctx),
-            identity=f"{path.name}:{path.stat().st_size}",
+            model=f"openai/{Path(self.model.removeprefix('local:')).stem}",
+            start=lambda: local.serve(models.resolve(self.model), n_ctx=self.n_ctx),
+            identity=models.identity(self.model),
             **shared,
         )
 
@@ -132,7 +153,7 @@ class Bindings:
     Args:
         roles: role -> LM; "task" is needed, the others default to it.
         steps: step name -> LM, for steps that differ from the task role.
-        role: the role these bindings speak for; steps are only looked up in the task role.
+        role: the role these bindings speak for; steps are looked up in the task role, and for a role without a model.
     """
 
     def __init__(self, roles: Mapping[Role, dspy.LM], steps: Mapping[str, dspy.LM] | None = None, role: Role = "task"):
@@ -144,9 +165,8 @@ class Bindings:
 
     def lm(self, step: str) -> dspy.LM:
         """The LM for a step."""
-        if self.role == "task" and step in self.steps:
-            return self.steps[step]
-        return self.roles.get(self.role) or self.roles["task"]
+        other = self.roles.get(self.role) if self.role != "task" else None
+        return other or self.steps.get(step) or self.roles["task"]
 
     def as_role(self, role: Role) -> "Bindings":
         """The same models, with every step answered in another role (a teacher answers all steps of a program)."""
@@ -155,7 +175,7 @@ class Bindings:
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The endpoints behind these bindings, each once; a plain dspy LM has none."""
-        engines = [lm.engine for lm in (*self.roles.values(), *self.steps.values())]
+        engines = [getattr(lm, "engine", None) for lm in (*self.roles.values(), *self.steps.values())]
         return tuple({e.endpoint.name: e.endpoint for e in engines if isinstance(e, BoundEngine)}.values())
 
     def describe(self) -> dict[str, str]:
@@ -195,9 +215,11 @@ def _known(name: str, known: Iterable[str], what: str, path: Path) -> None:
 
 def _parse(path: Path) -> _File:
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors put a BOM in front
     except FileNotFoundError:
         raise UsageError(f"there is no {path}; run: stitchjam init") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}); give a file that can: --config FILE") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not valid TOML ({error}); mend it or start again with: stitchjam init") from None
     _refuse_secrets(table, path)

@@ -13,9 +13,9 @@ from dspy import lm15
 from dspy.clients.engines import LiteLLMEngine
 
 from stitchjam.backends.usage import Usage, settle
-from stitchjam.data.errors import BudgetStop, UsageError
+from stitchjam.data.errors import BudgetStop, StitchjamError, UsageError
 
-__all__ = ["BoundEngine", "Endpoint", "Structure", "make_lm"]
+__all__ = ["BoundEngine", "Endpoint", "Structure", "first_line", "make_lm"]
 
 Structure = Literal["json_schema", "json_object", "text"]
 _TRANSIENT = (lm15.RateLimitError, lm15.TimeoutError, lm15.ServerError, lm15.TransportError)
@@ -60,6 +60,11 @@ class Endpoint:
         return f"{self.alias}@{sha256(place.encode()).hexdigest()[:8]}"
 
 
+def first_line(error: Exception) -> str:
+    """What went wrong; dspy adds advice for its own users on further lines."""
+    return str(error).split("\n")[0][:400].rstrip(". ")
+
+
 def _wait(state: tenacity.RetryCallState) -> float:
     """The provider's own hint, else 1, 2, 4 ... seconds with jitter."""
     error = state.outcome.exception() if state.outcome else None
@@ -83,14 +88,20 @@ class BoundEngine(LiteLLMEngine):
         self.supported_params = frozenset() if endpoint.structure == "text" else frozenset({"response_format"})
 
     def _arguments(self, request, *, streaming=False):
-        data = super()._arguments(request, streaming=streaming)
-        if self.endpoint.start is not None:
-            data.update(api_base=self.endpoint.start(), api_key="not-needed")
-        elif self.endpoint.api_key_env:
-            data["api_key"] = self._key(self.endpoint.api_key_env)
-        elif self.endpoint.api_base and self.endpoint.model.startswith("openai/"):
-            data.setdefault("api_key", "not-needed")  # the client refuses to start without any
+        data = super()._arguments(request, streaming=streaming) | self._access()
+        if "api_base" in data and "max_completion_tokens" in data:
+            data["max_tokens"] = data.pop("max_completion_tokens")  # the only limit that every OpenAI-like server knows
         return data
+
+    def _access(self) -> dict[str, str]:
+        """Address and key, where litellm would not find them by itself; starts a server of ours."""
+        if self.endpoint.start is not None:
+            return {"api_base": self.endpoint.start(), "api_key": "not-needed"}
+        if self.endpoint.api_key_env:
+            return {"api_key": self._key(self.endpoint.api_key_env)}
+        if self.endpoint.api_base and self.endpoint.model.startswith("openai/"):
+            return {"api_key": "not-needed"}  # the client refuses to start without any
+        return {}
 
     def _key(self, variable: str) -> str:
         if not os.environ.get(variable):
@@ -112,6 +123,7 @@ class BoundEngine(LiteLLMEngine):
 
         Raises:
             BudgetStop: the ambient budget is used up, or the backend is out while a budget is set.
+            UsageError, DataError: there is no key, or our own server cannot start.
         """
         attempts = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self.endpoint.retries + 1),
@@ -120,12 +132,24 @@ class BoundEngine(LiteLLMEngine):
             reraise=True,
         )
         try:
+            self._access()  # before the clock runs: a missing key is no call, and loading a model is no waiting time
             return attempts(self._attempt, request)
-        except _OUTAGE as error:
+        except (*_OUTAGE, StitchjamError) as error:
             if dspy.settings.get("budget") is None:
                 raise
-            detail = f"model {self.endpoint.alias!r} cannot be used: {str(error)[:300]}"
-            raise BudgetStop("backend out", f"{detail}. Mend the backend and run the same command again") from error
+            raise self._out(error) from error
+
+    def _out(self, error: Exception) -> BudgetStop:
+        if isinstance(error, StitchjamError):
+            stop = BudgetStop("backend out", str(error))
+            stop.exit_code = error.exit_code  # a missing key is wrong usage, whoever met it
+            return stop
+        detail = f"model {self.endpoint.alias!r} cannot be used: {first_line(error)}"
+        return BudgetStop("backend out", f"{detail}. Mend the backend and run the same command again")
+
+    def stream(self, request) -> Any:
+        """The finished reply as events. Replies are small and checked as a whole, and every call must be counted."""
+        yield from lm15.response_to_events(self.complete(request))
 
     def _attempt(self, request):
         budget = dspy.settings.get("budget")
@@ -141,23 +165,26 @@ class BoundEngine(LiteLLMEngine):
             settle(self.endpoint.name, Usage(calls=1, failures=failed, seconds=time.monotonic() - start))
 
     def _send(self, request):
-        return super().complete(request)
+        try:
+            return super().complete(request)
+        except lm15.LM15Error as error:
+            self._hide_key(error)
+            raise
+
+    def _hide_key(self, error: lm15.LM15Error) -> None:
+        """Some servers repeat the key they refuse, and messages end up in reports."""
+        key = os.environ.get(self.endpoint.api_key_env or "")
+        if key:
+            error.message = error.message.replace(key, "(key)")
+            error.args = (error.message, *error.args[1:])
 
     def __deepcopy__(self, memo: dict) -> "BoundEngine":
         return self  # optimizers copy programs and LMs for every candidate; endpoints are shared
 
-    def dump_state(self) -> dict:
-        """Name only: a saved program carries no address."""
-        return {"alias": self.endpoint.alias}
-
 
 def make_lm(endpoint: Endpoint, engine: BoundEngine | None = None, cache: bool = True) -> dspy.LM:
     """A dspy LM on an endpoint. Retries live in the engine, where the budget sees them."""
-    return dspy.LM(
-        endpoint.name,
-        engine=engine or BoundEngine(endpoint),
-        temperature=endpoint.temperature,
-        max_tokens=endpoint.max_tokens,
-        num_retries=0,
-        cache=cache,
-    )
+    lm = dspy.LM(endpoint.name, engine=engine or BoundEngine(endpoint), num_retries=0, cache=cache)
+    # Set afterwards: dspy takes an alias such as "gpt-5-mini" for OpenAI's model and refuses limits below 16,000.
+    lm.kwargs.update(temperature=endpoint.temperature, max_tokens=endpoint.max_tokens)
+    return lm

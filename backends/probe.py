@@ -8,6 +8,7 @@ import os
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -16,8 +17,8 @@ import dspy
 from pydantic import Field
 
 from stitchjam.backends.adapter import StepAdapter
-from stitchjam.backends.engine import Endpoint, Structure, make_lm
-from stitchjam.data.errors import BackendError
+from stitchjam.backends.engine import Endpoint, Structure, first_line, make_lm
+from stitchjam.data.errors import BackendError, StitchjamError
 from stitchjam.data.tokens import count_tokens
 from stitchjam.signatures.reply import Reply
 
@@ -64,7 +65,7 @@ def _key(endpoint: Endpoint) -> str:
 def _results() -> dict[str, Structure]:
     try:
         table = json.loads((stitchjam_home() / "probes.json").read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+    except (OSError, ValueError):
         return {}  # a lost or broken file only means that the probe runs again
     return table if isinstance(table, dict) else {}
 
@@ -77,10 +78,11 @@ def known_structure(endpoint: Endpoint) -> Structure | None:
 
 def _remember(endpoint: Endpoint, structure: Structure) -> None:
     file = stitchjam_home() / "probes.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_suffix(f".{os.getpid()}")
-    new.write_text(json.dumps(_results() | {_key(endpoint): structure}, indent=1), encoding="utf-8")
-    new.replace(file)
+    with suppress(OSError):  # the result is good without being kept
+        file.parent.mkdir(parents=True, exist_ok=True)
+        new.write_text(json.dumps(_results() | {_key(endpoint): structure}, indent=1), encoding="utf-8")
+        new.replace(file)
 
 
 def probe_structure(endpoint: Endpoint) -> Structure | None:
@@ -92,10 +94,31 @@ def probe_structure(endpoint: Endpoint) -> Structure | None:
         BackendError: the endpoint cannot be reached or refuses our key.
     """
     for structure in get_args(Structure):
-        if _answers(replace(endpoint, structure=structure)):
+        try:
+            fits = _answers(replace(endpoint, structure=structure))
+        except dspy.LMError as error:
+            if structure == "text" or not _may_be_the_format(error):
+                raise _unusable(endpoint, error) from error
+            endpoint = replace(endpoint, retries=0)
+            continue
+        if fits:
             _remember(endpoint, structure)
             return structure
     return None
+
+
+def _may_be_the_format(error: dspy.LMError) -> bool:
+    """A server that does not know a response format says so, or falls over it; an unknown model is another matter."""
+    kinds = (dspy.LMInvalidRequestError, dspy.LMUnsupportedFeatureError, dspy.LMServerError)
+    return isinstance(error, kinds) and not isinstance(error, dspy.LMUnsupportedModelError)
+
+
+def _unusable(endpoint: Endpoint, error: dspy.LMError) -> StitchjamError:
+    if isinstance(error.__cause__, StitchjamError):  # ours, raised in the engine: a missing key or model
+        return error.__cause__
+    return BackendError(
+        f"model {endpoint.alias!r}: {first_line(error)}. Check address, model name and key in stitchjam.toml"
+    )
 
 
 def _answers(endpoint: Endpoint) -> bool:
@@ -106,12 +129,6 @@ def _answers(endpoint: Endpoint) -> bool:
             predict(wish="The neighbours like quiet colours. Nonce " + str(time.time_ns()))
         except dspy.AdapterParseError:
             return False
-        except (dspy.LMInvalidRequestError, dspy.LMUnsupportedFeatureError):
-            return False  # a server may refuse a response format it does not know
-        except dspy.LMError as error:
-            raise BackendError(
-                f"model {endpoint.alias!r}: {str(error)[:400]}. Check address, model name and key in stitchjam.toml"
-            ) from error
     return True
 
 
@@ -125,8 +142,13 @@ def probe(endpoint: Endpoint, say: Callable[[str], None] | None = None) -> Probe
         say(f"probing {endpoint.alias!r}")
     structure = probe_structure(endpoint)
     prefill, decode = _speed(endpoint)
-    note = "" if structure == "json_schema" else "answers are not held to a schema; small models will often fail"
-    return Probe(endpoint.alias, endpoint.model, structure, _context(endpoint), prefill, decode, note)
+    return Probe(endpoint.alias, endpoint.model, structure, _context(endpoint), prefill, decode, _note(structure))
+
+
+def _note(structure: Structure | None) -> str:
+    if structure is None:
+        return "no answer could be read in any form; choose another model"
+    return "" if structure == "json_schema" else "answers are not held to a schema; small models will often fail"
 
 
 def _speed(endpoint: Endpoint) -> tuple[float, float]:
@@ -145,7 +167,7 @@ def _timed(endpoint: Endpoint, prompt: str, tokens: int) -> tuple[int, float]:
     try:
         text = lm(prompt)[0]
     except dspy.LMError as error:
-        raise BackendError(f"model {endpoint.alias!r}: {str(error)[:400]}. Check the endpoint") from error
+        raise _unusable(endpoint, error) from error
     return count_tokens(text if isinstance(text, str) else str(text)), time.monotonic() - start
 
 
@@ -162,13 +184,17 @@ def _context(endpoint: Endpoint) -> int:
 
 def _told_by_server(base: str) -> Iterator[int]:
     """llama.cpp tells in /props, vLLM in /v1/models."""
+    base = base.rstrip("/")
     for url in (base.removesuffix("/v1") + "/props", base + "/models"):
         try:
             with urllib.request.urlopen(url, timeout=5) as reply:
                 table = json.load(reply)
         except (OSError, ValueError):
             continue
-        settings = table.get("default_generation_settings") or (table.get("data") or [{}])[0]
-        number = settings.get("n_ctx") or settings.get("max_model_len")
+        try:
+            settings = table.get("default_generation_settings") or table["data"][0]
+            number = settings.get("n_ctx") or settings.get("max_model_len")
+        except (AttributeError, LookupError, TypeError):
+            continue  # another server with a page of that name
         if isinstance(number, int):
             yield number

@@ -14,9 +14,9 @@ import dspy
 from dspy.clients.cache import Cache
 
 from stitchjam.backends.usage import Usage, caller, settle
-from stitchjam.data.errors import DataError
+from stitchjam.data.errors import DataError, UsageError
 
-__all__ = ["ReplayCache", "replies"]
+__all__ = ["Mode", "ReplayCache", "replies"]
 
 Mode = Literal["record", "replay"]
 
@@ -33,11 +33,18 @@ class ReplayCache(Cache):
         super().__init__(enable_disk_cache=False, enable_memory_cache=True, disk_cache_dir=None)
         self.path, self.mode, self._write_lock = path, mode, threading.Lock()
         self._file: IO[str] | None = None
+        self._unfinished = False  # whether the last line lacks its line break
         if path is not None and path.exists():
             self._read(path)
+        elif path is not None and mode == "replay":
+            raise DataError(f"there are no recorded replies in {path}; record some with mode='record'")
 
     def _read(self, path: Path) -> None:
-        lines = path.read_bytes().split(b"\n")
+        try:
+            lines = path.read_bytes().split(b"\n")
+        except OSError as error:
+            raise _unusable(path, error) from error
+        self._unfinished = bool(lines[-1].strip())
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
@@ -47,6 +54,7 @@ class ReplayCache(Cache):
             except (ValueError, KeyError, TypeError) as error:
                 if number == len(lines):  # cut off by a crash: that reply is simply asked for again
                     self._drop_tail(path, len(line))
+                    self._unfinished = False
                     return
                 raise DataError(f"{path}, line {number}: not a recorded reply ({error}); delete the line") from None
 
@@ -85,19 +93,32 @@ class ReplayCache(Cache):
     ) -> None:
         """Keep a reply; it is on disk when this returns."""
         super().put(request, value, ignored_args_for_cache_key, enable_memory_cache)
-        if self.path is not None:
+        if self.path is None:
+            return
+        try:
             row = {"key": self.cache_key(request, ignored_args_for_cache_key), "step": caller(), "value": value}
             line = json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n"
-            with self._write_lock:
-                self._open().write(line)
-                self._open().flush()
+        except TypeError:
+            return  # dspy.LM(..., engine="litellm") keeps objects of litellm's; they last as long as this process
+        with self._write_lock:
+            self._append(self.path, line)
 
-    def _open(self) -> IO[str]:
-        if self._file is None:
-            assert self.path is not None
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self.path.open("a", encoding="utf-8")
-        return self._file
+    def _append(self, path: Path, text: str) -> None:
+        try:
+            if self._file is None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                # A model may write half a surrogate pair; json.loads reads it back as it was.
+                self._file = path.open("a", encoding="utf-8", errors="surrogatepass", newline="\n")
+            self._file.write("\n" + text if self._unfinished else text)
+            self._file.flush()
+            self._unfinished = False
+        except OSError as error:
+            raise _unusable(path, error) from error
+
+    def check_writable(self, path: Path) -> None:
+        """Open the file for writing; raises UsageError when that fails."""
+        with self._write_lock:
+            self._append(path, "")
 
     def close(self) -> None:
         """Close the file; a later reply opens it again."""
@@ -106,12 +127,23 @@ class ReplayCache(Cache):
             self._file = None
 
 
+def _unusable(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"replies cannot be kept in {path} ({error.strerror}); choose another folder")
+
+
 @contextmanager
 def replies(path: Path | None, mode: Mode = "record") -> Iterator[ReplayCache]:
-    """Answer from `path` where possible, for all LM calls of this process until the block ends."""
+    """Answer from `path` where possible, for all LM calls of this process until the block ends.
+
+    Raises:
+        UsageError: the file cannot be read or written; found out before the first call is paid for.
+        DataError: a line of it is damaged, or there is no file to replay.
+    """
     # dspy looks this attribute up at every call; it has no per-context form.
     holder: Any = dspy
     before, cache = holder.cache, ReplayCache(path, mode)
+    if path is not None and mode == "record":
+        cache.check_writable(path)
     holder.cache = cache
     try:
         yield cache

@@ -92,7 +92,7 @@ class Span(Record):
 
     def holds_in(self, turn: Turn) -> bool:
         """Whether the words at this place are still the ones that were quoted."""
-        return self == Span.of(turn, self.start, self.end)
+        return self.end <= len(turn.text) and self == Span.of(turn, self.start, self.end)
 
 
 class Claim(Record):

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from stitchjam.data.errors import DataError, UsageError
-from stitchjam.data.index import Mask, TurnIndex, top_k
+from stitchjam.data.index import Mask, TurnIndex, terms, top_k
 from stitchjam.data.readers import read_history
 from stitchjam.data.records import History, Session, Turn
 
 __all__ = ["Hit", "SessionHit", "Store"]
+
+_NEAR = 8  # turns of a session among which its best two are chosen
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,10 @@ class Store:
             raise _unknown("session", session_id, self._sessions)
         return self.sessions[self._sessions[session_id]]
 
+    def around(self, turn: Turn, distance: int) -> tuple[Turn, ...]:
+        """A turn with those at most `distance` before and after it in its session, in order."""
+        return tuple(self.turns[at] for at in self._window(self._positions[turn.id], distance))
+
     def search(
         self,
         query: str,
@@ -125,9 +131,9 @@ class Store:
         """
         left_out = set(_names(exclude) or ())
         mask = np.array([session.id not in left_out for session in self.sessions], dtype=bool)
-        turn_scores = self.index.turn_scores(query)
+        turn_scores, wanted = self.index.turn_scores(query), frozenset(terms(query))
         return tuple(
-            SessionHit(self.sessions[number], score, self._best_turns(self.sessions[number], turn_scores))
+            SessionHit(self.sessions[number], score, self._best_turns(self.sessions[number], turn_scores, wanted))
             for number, score in top_k(self.index.session_scores(query), k, mask)
         )
 

@@ -4,6 +4,7 @@ Resume is a replay: every reply is on disk in the run folder, so the same comman
 and asks the model only for what is missing.
 """
 
+import contextlib
 import json
 import os
 import platform
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+from pydantic import ValidationError
 
 from stitchjam.backends.bindings import Bindings
 from stitchjam.backends.replay import replies
@@ -22,8 +24,8 @@ from stitchjam.data.errors import UsageError
 from stitchjam.data.records import Question
 from stitchjam.optimizers.evaluate import Comparison, Report, compare, evaluate, write_rows
 from stitchjam.optimizers.metrics import Metric
-from stitchjam.optimizers.plan import Plan, make_plan
-from stitchjam.optimizers.publish import gate, write_artifact
+from stitchjam.optimizers.plan import REHEARSED, Plan, make_plan
+from stitchjam.optimizers.publish import check_target, gate, place_for, write_artifact
 from stitchjam.optimizers.recipes import Recipe
 from stitchjam.optimizers.task import Task
 from stitchjam.programs.artifact import Manifest
@@ -32,7 +34,7 @@ from stitchjam.programs.step import Program, settings_for
 
 __all__ = ["Compiled", "Job", "compile_program", "fingerprint", "plan_only"]
 
-Progress = Callable[[str, str, float], None]
+Progress = Callable[[str, str, float | None], None]
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,12 @@ class Job:
     threads: int = 1
 
     @property
+    def totals(self) -> dict[str, int]:
+        """Stage -> items at most, for progress bars."""
+        held_out, train = len(self.task.held_out), self.recipe.runs(self.task)
+        return {"plan": REHEARSED, "seed": held_out, "compile": train, "compiled": held_out}
+
+    @property
     def folder(self) -> Path:
         """The run folder: replies for resume, fingerprint, and reports."""
         return self.runs / f"{self.task.program}-{digest(fingerprint(self))[:10]}"
@@ -69,8 +77,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a compile came to."""
+    """What a compile came to; `path` is where the artifact is."""
 
+    path: Path
     program: Program
     manifest: Manifest
     seed: Report
@@ -83,7 +92,14 @@ class Compiled:
 def _models(bindings: Bindings | None) -> dict[str, str]:
     if bindings is not None:
         return bindings.describe()
-    return {"role:task": dspy.settings.lm.model} if dspy.settings.lm else {}
+    lm = dspy.settings.lm
+    return {"role:task": _named(lm)} if lm else {}
+
+
+def _named(lm: dspy.LM) -> str:
+    """A model's name, with a hash of its address when it has one: dspy's cache key leaves the address out."""
+    place = lm.kwargs.get("api_base") or lm.kwargs.get("base_url")
+    return f"{lm.model}@{digest(place)[:8]}" if place else lm.model
 
 
 def _data(job: Job) -> dict[str, Any]:
@@ -118,24 +134,65 @@ def _open_run(job: Job) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     file, now = folder / "fingerprint.json", fingerprint(job)
     if file.exists():
-        before = json.loads(file.read_text())
-        changed = sorted(key for key in now if before.get(key) != json.loads(json.dumps(now[key])))
+        changed = _changed(file.read_text(encoding="utf-8"), json.loads(json.dumps(now)))
         if changed:
             raise UsageError(f"{folder} belongs to another run ({', '.join(changed)} differ); remove it to start again")
-    file.write_text(json.dumps(now, indent=1))
+    _write(file, json.dumps(now, indent=1))
     return folder
 
 
+def _changed(text: str, now: dict[str, Any]) -> list[str]:
+    try:
+        before = json.loads(text)
+    except ValueError:
+        before = None
+    if not isinstance(before, dict):
+        return ["all parts"]
+    return sorted(key for key in now if before.get(key) != now[key])
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a file completely or not at all, so that a killed run leaves no half of one."""
+    new = file.with_suffix(f".{os.getpid()}")
+    new.write_text(text, encoding="utf-8")
+    new.replace(file)
+
+
+def _check_out(folder: Path) -> None:
+    """Refuse an output folder before calls are paid for that could not be written after them."""
+    check_target(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be written ({error.strerror}); choose another --out") from None
+
+
 def plan_only(job: Job, budget: Budget | None = None, progress: Progress | None = None) -> Plan:
-    """Measure a few training examples and say what a compile would take. Their replies are kept for it."""
-    with replies(_open_run(job) / "replies.jsonl"), settings_for(job.bindings, job.threads), metered(budget=budget):
-        return make_plan(job.program, job.task, job.recipe, _stage(progress, "plan"))
+    """Measure a few training examples and say what a compile would take.
+
+    Their replies are kept for it, and so is the plan: a run that goes on is not measured again.
+
+    Raises:
+        BudgetStop, UsageError: see `compile_program`.
+    """
+    _check_out(job.out)
+    file = _open_run(job) / "plan.json"
+    with contextlib.suppress(FileNotFoundError, ValidationError):
+        return Plan.model_validate_json(file.read_text(encoding="utf-8"))
+    with (
+        replies(file.with_name("replies.jsonl")),
+        settings_for(job.bindings, job.threads),
+        metered(budget=budget or Budget()),
+    ):
+        plan = make_plan(job.program, job.task, job.recipe, _stage(progress, "plan"))
+    _write(file, plan.model_dump_json())
+    return plan
 
 
 def _stage(progress: Progress | None, stage: str) -> Callable[..., None] | None:
     if progress is None:
         return None
-    return lambda item, value=0.0: progress(stage, getattr(item, "id", item), getattr(item, "value", value))
+    return lambda item, value=None: progress(stage, getattr(item, "id", item), getattr(item, "value", value))
 
 
 def compile_program(job: Job, budget: Budget | None = None, progress: Progress | None = None) -> Compiled:
@@ -151,6 +208,7 @@ def compile_program(job: Job, budget: Budget | None = None, progress: Progress |
         UsageError: the run folder belongs to another run, or the output folder is not an artifact.
     """
     start = time.monotonic()
+    _check_out(job.out)
     folder = _open_run(job)
     with (
         replies(folder / "replies.jsonl"),
@@ -165,10 +223,11 @@ def compile_program(job: Job, budget: Budget | None = None, progress: Progress |
     seconds = time.monotonic() - start
     facts = _facts(job, seed, after, comparison) | {"published": not refused, "refused": refused}
     facts["demos"] = candidate.sources
-    manifest = write_artifact(job.out, job.task.program, candidate.program, facts, _run_facts(ledger, seconds))
+    path = place_for(job.out, bool(refused))
+    manifest = write_artifact(path, job.task.program, candidate.program, facts, _run_facts(ledger, seconds))
     for name, report in (("seed", seed), ("compiled", after)):
         write_rows(folder / f"{name}.jsonl", report)
-    return Compiled(candidate.program, manifest, seed, after, comparison, ledger, seconds)
+    return Compiled(path, candidate.program, manifest, seed, after, comparison, ledger, seconds)
 
 
 def _facts(job: Job, seed: Report, after: Report, comparison: Comparison) -> dict[str, Any]:

@@ -1,12 +1,14 @@
 """Turns a small model and the shipped sample into the whole story: ask, compile, judge, save, reload, ask again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from stitchjam.backends import models
 from stitchjam.backends.bindings import Bindings, bind_model
-from stitchjam.backends.usage import Budget, metered
+from stitchjam.backends.replay import replies
+from stitchjam.backends.usage import Budget
 from stitchjam.data.records import Question
 from stitchjam.data.sample import load_data
 from stitchjam.data.store import Store
@@ -22,6 +24,7 @@ from stitchjam.programs.step import Program, settings_for
 __all__ = ["MODEL", "run_demo"]
 
 MODEL = "smollm2-135m"
+Shown = Callable[[Mapping[str, int]], AbstractContextManager[Progress]]
 _ASKED = 2
 _CALLS = 60
 WARNING = (
@@ -40,8 +43,13 @@ class _Sample:
         return tuple(q for q in self.questions if q.split == "held_out")[:_ASKED]
 
 
-def run_demo(folder: Path, say: Callable[[object], None], progress: Progress | None = None) -> Compiled:
-    """Run the demo; everything it writes is below `folder`. `say` is given lines and rich tables as they come up.
+def run_demo(folder: Path, say: Callable[[object], None], shown: Shown) -> Compiled:
+    """Run the demo; everything it writes is below `folder`.
+
+    Args:
+        folder: where to write.
+        say: is given lines and rich tables as they come up.
+        shown: shows progress for stage totals while its context lasts (`progress_shown` on some stream).
 
     Raises:
         BackendError: the model could not be fetched. MissingExtra: xllamacpp is not installed.
@@ -54,21 +62,23 @@ def run_demo(folder: Path, say: Callable[[object], None], progress: Progress | N
     for line in _ask(OneShot(), sample, bindings):
         say(line)
     say(f"\n2. Compile the Answerer with at most {_CALLS} calls")
-    compiled = _compile(sample, bindings, folder, progress)
+    job = _job(sample, bindings, folder)
+    with shown(job.totals) as tick:
+        compiled = compile_program(job, Budget(calls=_CALLS), tick)
     for line in comparison_lines(compiled.comparison, "answer F1"):
         say(line)
     say(usage_table(compiled.ledger))
     manifest = compiled.manifest
     say("published" if manifest.published else f"saved, not published: {'; '.join(manifest.refused)}")
-    say(f"\n3. Load {folder / 'answerer'} and ask again")
-    for line in _ask(asker(load(folder / "answerer")), sample, bindings):
+    say(f"\n3. Load {compiled.path} and ask again")
+    for line in _ask(asker(load(compiled.path)), sample, bindings):
         say(line)
-    say(f"\nRead the compiled prompts in {folder / 'answerer' / 'prompts.md'}. {WARNING}")
+    say(f"\nRead the compiled prompts in {compiled.path / 'prompts.md'}. {WARNING}")
     return compiled
 
 
-def _compile(sample: _Sample, bindings: Bindings, folder: Path, progress: Progress | None) -> Compiled:
-    job = Job(
+def _job(sample: _Sample, bindings: Bindings, folder: Path) -> Job:
+    return Job(
         program=Answerer(),
         task=Task.of("answerer", sample.questions, sample.store),
         questions=sample.questions,
@@ -78,12 +88,11 @@ def _compile(sample: _Sample, bindings: Bindings, folder: Path, progress: Progre
         out=folder / "answerer",
         runs=folder / "runs",
     )
-    return compile_program(job, Budget(calls=_CALLS), progress)
 
 
 def _ask(program: Program, sample: _Sample, bindings: Bindings) -> Iterator[str]:
     for question in sample.asked:
-        with settings_for(bindings), metered():
+        with replies(None), settings_for(bindings):
             answer = program(question=question.text, store=sample.store).answer
         yield f"> {question.text}"
         yield from answer_lines(answer, sample.store)

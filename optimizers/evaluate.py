@@ -12,13 +12,17 @@ from typing import Any, Literal
 import dspy
 
 from stitchjam.backends.usage import Usage, metered
-from stitchjam.data.errors import BackendError, ModelOutputError
+from stitchjam.data.errors import BackendError, ModelOutputError, UsageError
 from stitchjam.data.records import Record
+from stitchjam.data.secrets import hide_secrets
 from stitchjam.optimizers.metrics import Metric, cited
 from stitchjam.programs.step import map_ordered
 
-__all__ = ["Comparison", "Report", "Row", "compare", "evaluate", "write_rows"]
+__all__ = ["BACKEND_ERRORS", "Comparison", "OUTPUT_ERRORS", "Report", "Row", "compare", "evaluate", "write_rows"]
 
+# A step of the user's own, or a plain dspy module, raises dspy's errors instead of ours.
+OUTPUT_ERRORS = (ModelOutputError, dspy.AdapterParseError)
+BACKEND_ERRORS = (BackendError, dspy.LMError)
 _RESAMPLES = 2000
 
 
@@ -101,21 +105,30 @@ def evaluate(
             progress(row)
         return row
 
-    return Report(metric=metric.name, rows=tuple(map_ordered(one, examples, threads)))
+    with dspy.context(trace=None):  # a trace would hold every prompt until the end
+        return Report(metric=metric.name, rows=tuple(map_ordered(one, examples, threads)))
 
 
 def write_rows(path: Path, report: Report) -> None:
-    """Write one row a line (jsonl)."""
-    path.write_text("".join(row.model_dump_json() + "\n" for row in report.rows), encoding="utf-8")
+    """Write one row a line (jsonl).
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(row.model_dump_json() + "\n" for row in report.rows), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written ({error.strerror}); choose another file") from None
 
 
 def _run(program: dspy.Module, example: dspy.Example, metric: Metric) -> Row:
     try:
         prediction = program(**example.inputs())
-    except ModelOutputError as error:
-        return Row(id=example.id, outcome="output_error", value=0.0, why=str(error))
-    except BackendError as error:
-        return Row(id=example.id, outcome="backend_error", value=0.0, why=str(error))
+    except OUTPUT_ERRORS as error:
+        return Row(id=example.id, outcome="output_error", value=0.0, why=hide_secrets(str(error)))
+    except BACKEND_ERRORS as error:
+        return Row(id=example.id, outcome="backend_error", value=0.0, why=hide_secrets(str(error)))
     score = metric(example, prediction)
     answer, context = prediction.get("answer"), prediction.get("context")
     return Row(
@@ -155,7 +168,13 @@ class Comparison(Record):
 
 
 def compare(before: Report, after: Report) -> Comparison:
-    """Paired bootstrap over examples (percentile interval, seeded, so the same rows give the same interval)."""
+    """Paired bootstrap over examples (percentile interval, seeded, so the same rows give the same interval).
+
+    Raises:
+        UsageError: there are no rows, or they are not of the same examples in the same order.
+    """
+    if not before.rows or [row.id for row in before.rows] != [row.id for row in after.rows]:
+        raise UsageError("two reports can be compared when both hold the same examples; evaluate both on the same ones")
     gains = [b.value - a.value for a, b in zip(before.rows, after.rows, strict=True)]
     rng = random.Random(0)
     means = sorted(fmean(rng.choices(gains, k=len(gains))) for _ in range(_RESAMPLES))

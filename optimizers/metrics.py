@@ -13,9 +13,10 @@ from typing import Any, Literal
 import dspy
 
 from stitchjam.data.errors import UsageError
-from stitchjam.data.records import Answer, Context, Question, Span
+from stitchjam.data.records import Answer, Claim, Context, Question
 from stitchjam.data.store import Store
-from stitchjam.data.text import words
+from stitchjam.data.text import normalise, words
+from stitchjam.signatures.answer import NOT_MENTIONED
 
 __all__ = [
     "AnswerF1",
@@ -105,9 +106,12 @@ def _f1(predicted: list[str], gold: list[str]) -> float:
 
 
 def answer_f1(answer: Answer, gold: Question) -> float:
-    """Token F1 against the best of answer and aliases (LongBench normalisation); 0 for an abstention."""
+    """Token F1 against the best of answer and aliases (LongBench normalisation).
+
+    An abstention is right when the gold is empty or says that nothing is mentioned, and 0 otherwise.
+    """
     if answer.abstained:
-        return 0.0
+        return float(normalise(gold.answer) in ("", NOT_MENTIONED))
     return max(_f1(words(answer.text), words(form)) for form in (gold.answer, *gold.aliases))
 
 
@@ -147,7 +151,15 @@ class _Evidence(Metric):
 
 
 def _at(turn_ids: Iterable[str], level: Level, store: Store) -> set[str]:
-    return set(turn_ids) if level == "turn" else {store.turn(turn_id).session_id for turn_id in turn_ids}
+    """Ids at a level; a turn that is not in the store stays itself, so that an invented one counts as wrong."""
+    return {_session(turn_id, store) if level == "session" else turn_id for turn_id in turn_ids}
+
+
+def _session(turn_id: str, store: Store) -> str:
+    try:
+        return store.turn(turn_id).session_id
+    except UsageError:
+        return turn_id
 
 
 def _ratio(part: set[str], whole: set[str]) -> float:
@@ -207,7 +219,7 @@ class EndMetric(Metric):
         wanted = _at(gold.evidence, "session", self.store)
         parts = {
             "answer": answer_f1(answer, gold),
-            "sources": _f1(sorted(sources), sorted(wanted)),
+            "sources": _f1(sorted(sources), sorted(wanted)) if wanted else float(not sources),
             "support": _support(context),
             "saved": max(0.0, 1 - len(context.rounds) / self.rounds),
         }
@@ -218,10 +230,10 @@ class EndMetric(Metric):
         return Score(value, why + (f"; never opened {', '.join(missed)}" if missed else ""), parts)
 
     def _forged(self, answer: Answer, context: Context) -> str:
-        spans: list[Span] = [span for claim in (*context.claims, *answer.claims) for span in claim.spans]
-        if not all(span.holds_in(self.store.turn(span.turn_id)) for span in spans):
+        claims = (*context.claims, *answer.claims)
+        if not all(_holds(claim, self.store) for claim in claims):
             return "a quoted span does not hold in the store"
-        unread = {span.session_id for span in spans} - set(context.browsed)
+        unread = {span.session_id for claim in claims for span in claim.spans} - set(context.browsed)
         if unread and context.stop != "one_shot":
             return f"session {sorted(unread)[0]!r} was cited and never opened"
         return ""
@@ -231,10 +243,22 @@ class EndMetric(Metric):
         return super().describe() | {"rounds": self.rounds, "weights": self.weights}
 
 
+def _holds(claim: Claim, store: Store) -> bool:
+    """Whether the spans are the store's own and the quote holds their words."""
+    try:
+        turns = [store.turn(span.turn_id) for span in claim.spans]
+    except UsageError:
+        return False
+    return all(
+        span.end <= len(turn.text) and span.holds_in(turn) and turn.text[span.start : span.end] in claim.quote
+        for span, turn in zip(claim.spans, turns, strict=True)
+    )
+
+
 def _support(context: Context) -> float:
     """Share of the composed claims that had evidence; those without were dropped and count against it."""
-    kept = len(context.claims)
-    return kept / (kept + context.dropped) if kept else 0.0
+    kept = sum(bool(claim.spans) for claim in context.claims)
+    return kept / (len(context.claims) + context.dropped) if kept else 0.0
 
 
 METRICS: dict[str, type[Metric]] = {

@@ -2,26 +2,27 @@
 
 import importlib.metadata
 import json
-import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from stitchjam.data.errors import UsageError
+from stitchjam.data.errors import ArtifactError, UsageError
 from stitchjam.data.records import Question
+from stitchjam.data.secrets import find_secret
 from stitchjam.optimizers.evaluate import Comparison, Report
 from stitchjam.optimizers.leaks import leaks
-from stitchjam.programs.artifact import SCHEMA, Manifest
+from stitchjam.programs.artifact import SAMPLING, SCHEMA, Manifest, read_manifest, seal, set_aside
 from stitchjam.programs.contract import contract_of, digest, placeholder_messages, predictors_of
 from stitchjam.programs.step import Program
 
-__all__ = ["gate", "write_artifact"]
+__all__ = ["check_target", "gate", "place_for", "write_artifact"]
 
 _VERSIONED = ("stitchjam", "dspy", "litellm", "pydantic")
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
-_SHORTEST_SECRET = 8
+_FILES = {"manifest.json", "program.json", "prompts.md", "run.json"}
+_ATTEMPTS = 20  # of two writers at once; the later one wins
 
 
 def gate(program: Program, after: Report, comparison: Comparison, questions: Iterable[Question]) -> tuple[str, ...]:
@@ -44,10 +45,14 @@ def gate(program: Program, after: Report, comparison: Comparison, questions: Ite
 
 
 def _state(program: Program) -> dict[str, Any]:
-    state = {name: predictor.dump_state() for name, predictor in predictors_of(program).items()}
-    held = [name for name, part in state.items() if part.get("lm")]
+    predictors = predictors_of(program)
+    held = [name for name, predictor in predictors.items() if predictor.lm]
     if held:
         raise UsageError(f"predictors {held} hold a model of their own; bind models by step instead of setting .lm")
+    options = {option for predictor in predictors.values() for option in predictor.config} - SAMPLING
+    if options:
+        raise UsageError(f"{sorted(options)} are no sampling options; put them into the model's binding")
+    state = {name: predictor.dump_state() for name, predictor in predictors.items()}
     for part in state.values():
         part["traces"], part["train"] = [], []
     return state
@@ -59,28 +64,65 @@ def _prompts(program: Program) -> str:
     for name, predictor in predictors_of(program).items():
         parts.append(f"# {name}\n")
         for message in placeholder_messages(predictor):
-            parts.append(f"## {message['role']}\n\n```text\n{message['content']}\n```\n")
+            fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", message["content"])), 0)
+            parts.append(f"## {message['role']}\n\n{fence}text\n{message['content']}\n{fence}\n")
     return "\n".join(parts)
 
 
 def _refuse_secrets(files: dict[str, str]) -> None:
-    values = {
-        name: value
-        for name, value in os.environ.items()
-        if _SECRET_NAME.search(name) and len(value) >= _SHORTEST_SECRET
-    }
     for file, text in files.items():
-        for name, value in values.items():
-            if value in text:
-                raise UsageError(f"{file} would hold the value of ${name}; remove it from the program or its data")
+        name = find_secret(text)
+        if name:
+            raise UsageError(f"{file} would hold the value of ${name}; remove it from the program or its data")
 
 
 def _pretty(value: Any) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+    try:
+        return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+    except TypeError as error:
+        raise UsageError(f"an artifact holds JSON values only ({error}); leave it out of demos and config") from None
+
+
+def check_target(folder: Path) -> None:
+    """Refuse a folder that an artifact must not replace: a file, or a folder that holds anything but an artifact.
+
+    Raises:
+        UsageError: see above.
+    """
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is a file; choose another --out")
+    names = {path.name for path in folder.iterdir()}
+    if names and not _is_artifact(folder / "manifest.json"):
+        raise UsageError(f"{folder} exists and is not an artifact; choose another --out")
+    if names - _FILES:
+        raise UsageError(f"{folder} also holds {', '.join(sorted(names - _FILES))}; move it or choose another --out")
+
+
+def place_for(out: Path, refused: bool) -> Path:
+    """Where to write: a refused artifact never takes the place of a published one, which production may load."""
+    if not refused or not (out / "manifest.json").exists():
+        return out
+    try:
+        published = read_manifest(out).published
+    except ArtifactError:
+        published = False
+    return out.with_name(f"{out.name}.refused") if published else out
+
+
+def _is_artifact(manifest: Path) -> bool:
+    """Whether a manifest is one of ours, of any version, damaged or not; browsers have files of that name too."""
+    try:
+        return manifest.is_file() and SCHEMA.partition("/")[0].encode() in manifest.read_bytes()
+    except OSError:
+        return False
 
 
 def write_artifact(folder: Path, name: str, program: Program, facts: dict[str, Any], run: dict[str, Any]) -> Manifest:
     """Write an artifact. The folder appears complete or not at all; an older artifact in its place is replaced.
+
+    Killed at any moment, it leaves the older artifact or the newer one: the readers know where the older one stands.
 
     Args:
         folder: where to.
@@ -92,8 +134,8 @@ def write_artifact(folder: Path, name: str, program: Program, facts: dict[str, A
     Raises:
         UsageError: the folder is something else, or a secret would be written.
     """
-    if folder.exists() and not (folder / "manifest.json").exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} exists and is not an artifact; choose another --out")
+    folder = folder.resolve()  # a link to a folder stays one
+    check_target(folder)
     files = {"program.json": _pretty(_state(program)), "prompts.md": _prompts(program)}
     manifest = Manifest(
         format=SCHEMA,
@@ -107,23 +149,39 @@ def write_artifact(folder: Path, name: str, program: Program, facts: dict[str, A
         files={file: digest(text) for file, text in files.items()},
         **facts,
     )
-    files |= {"manifest.json": _pretty(manifest.model_dump(mode="json")), "run.json": _pretty(run)}
+    table = manifest.model_dump(mode="json")
+    table["files"]["manifest.json"] = seal(table)
+    files |= {"manifest.json": _pretty(table), "run.json": _pretty(run)}
     _refuse_secrets(files)
     _replace(folder, files)
-    return manifest
+    return Manifest.model_validate(table)
 
 
 def _replace(folder: Path, files: dict[str, str]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     new = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    for file, text in files.items():
-        (new / file).write_text(text, encoding="utf-8")
-    new.chmod(0o755)
-    old = folder.with_name(f".{folder.name}.old")
-    if folder.exists():
-        folder.rename(old)
-    new.rename(folder)
-    if old.exists():
-        for file in old.iterdir():
-            file.unlink()
-        old.rmdir()
+    try:
+        for file, text in files.items():
+            (new / file).write_bytes(text.encode("utf-8"))
+        new.chmod(0o755)
+        _put(new, folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _put(new: Path, folder: Path) -> None:
+    """Move a folder into its place. The older one is only removed once the newer one is there."""
+    old = set_aside(folder)
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            if folder.exists():
+                shutil.rmtree(old, ignore_errors=True)
+                folder.rename(old)
+            new.rename(folder)
+            break
+        except OSError:  # another writer was faster
+            if attempt == _ATTEMPTS:
+                if not folder.exists() and old.exists():
+                    old.rename(folder)
+                raise
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,12 +1,13 @@
 """Turns plans, reports and ledgers into tables and lines for people. It prints nothing itself."""
 
-from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
 from rich.table import Table
 
 from stitchjam.backends.probe import Probe
 from stitchjam.backends.usage import Ledger
+from stitchjam.data.errors import ArtifactError
 from stitchjam.data.records import Answer, Context
 from stitchjam.data.store import Store
 from stitchjam.optimizers.compile import Compiled
@@ -75,10 +76,10 @@ def report_line(report: Report) -> str:
     )
 
 
-def compiled_summary(done: Compiled, out: Path) -> dict[str, Any]:
+def compiled_summary(done: Compiled) -> dict[str, Any]:
     """A compile as one JSON object."""
     return {
-        "artifact": str(out),
+        "artifact": str(done.path),
         "published": done.manifest.published,
         "refused": list(done.manifest.refused),
         "scores": done.manifest.scores,
@@ -87,19 +88,22 @@ def compiled_summary(done: Compiled, out: Path) -> dict[str, Any]:
     }
 
 
-def compiled_lines(done: Compiled, out: Path) -> list[object]:
+def compiled_lines(done: Compiled) -> list[object]:
     """A compile for people: scores, cost, what was written."""
     verdict = "published" if done.manifest.published else "not published, see below"
     return [
         *comparison_lines(done.comparison, done.seed.metric),
         usage_table(done.ledger),
-        f"{out}: {verdict}; {_minutes(done.seconds)}; read {out / 'prompts.md'}",
+        f"{done.path}: {verdict}; {_minutes(done.seconds)}; read {done.path / 'prompts.md'}",
     ]
 
 
 def manifest_lines(manifest: Manifest) -> list[str]:
     """What an artifact says about itself."""
-    held_out = Comparison.model_validate(manifest.scores["held_out"])
+    try:
+        held_out = Comparison.model_validate(manifest.scores.get("held_out"))
+    except ValidationError:
+        raise ArtifactError("the manifest holds no held-out scores; compile again") from None
     return [
         f"{manifest.program} {manifest.hparams}, compiled with {manifest.recipe.get('name')}",
         "published" if manifest.published else f"not published: {'; '.join(manifest.refused)}",

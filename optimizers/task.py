@@ -8,6 +8,7 @@ import dspy
 from stitchjam.data.errors import UsageError
 from stitchjam.data.records import Question
 from stitchjam.data.store import Store
+from stitchjam.data.text import normalise
 from stitchjam.programs.artifact import PROGRAMS
 from stitchjam.programs.recall import recall
 
@@ -37,7 +38,7 @@ class Task:
                 f"compiling needs questions with split 'train' and 'held_out'; there are {len(train)} and "
                 f"{len(held_out)}. Add the field to the questions file"
             )
-        if {question.text for question in train} & {question.text for question in held_out}:
+        if {normalise(question.text) for question in train} & {normalise(question.text) for question in held_out}:
             raise UsageError("a question is in both splits; held-out questions must be new")
         return cls(program, examples(program, train, store, k), examples(program, held_out, store, k))
 
@@ -67,6 +68,8 @@ def select(questions: Iterable[Question], split: str, limit: int | None = None) 
         UsageError: there are none.
     """
     questions = tuple(questions)
+    if not questions:
+        raise UsageError("there are no questions; give --questions, or neither a history nor questions for the sample")
     chosen = tuple(question for question in questions if split in ("all", question.split))
     if not chosen:
         known = sorted({question.split for question in questions} - {""})

@@ -4,6 +4,7 @@ from typing import Any
 
 import dspy
 
+from stitchjam.data.errors import UsageError
 from stitchjam.data.records import Answer, Claim, Context
 from stitchjam.data.store import Store
 from stitchjam.data.text import normalise
@@ -30,6 +31,8 @@ class Answerer(Program):
 
     def __init__(self, context_tokens: int = 4096, answer_question: Any = None):
         super().__init__()
+        if not isinstance(context_tokens, int) or context_tokens < 1:
+            raise UsageError(f"context_tokens is a whole number from 1 on, not {context_tokens!r}")
         self.context_tokens = context_tokens
         self.answer_question = as_step(answer_question, AnswerQuestion)
 
@@ -52,7 +55,7 @@ class Answerer(Program):
         labelled = {f"c{number}": claim for number, claim in enumerate(context.claims, 1)}
         lines = within((claim_line(label, claim) for label, claim in labelled.items()), self.context_tokens)
         reply = self.answer_question(context="\n".join(lines) or NOTHING, question=question).reply
-        abstained = normalise(reply.answer) in _ABSTAINS
+        abstained = not reply.answer.strip() or normalise(reply.answer) in _ABSTAINS
         shown = list(labelled)[: len(lines)]
         cited = [labelled[label] for label in dict.fromkeys(reply.sources) if label in shown]
         return dspy.Prediction(answer=_answer(reply.answer, cited, abstained))
@@ -84,7 +87,9 @@ class MemoryAgent(Program):
     @classmethod
     def build(cls, hparams: dict[str, Any]) -> "MemoryAgent":
         """See `Program.build`."""
-        return cls(Researcher.build(hparams["researcher"]), Answerer(**hparams["answerer"]))
+        kinds = {"researcher": Researcher, "answerer": Answerer}
+        parts: dict[str, Any] = {name: kind.build(hparams[name]) for name, kind in kinds.items()}
+        return cls(**(hparams | parts))
 
     def forward(self, question: str, store: Store) -> dspy.Prediction:
         """Research and answer.
@@ -107,6 +112,16 @@ class OneShot(Program):
     def __init__(self, answerer: Answerer | None = None, k: int = 10):
         super().__init__()
         self.answerer, self.k = answerer or Answerer(), k
+
+    def hparams(self) -> dict[str, Any]:
+        """See `Program.hparams`."""
+        return {"answerer": self.answerer.hparams(), "k": self.k}
+
+    @classmethod
+    def build(cls, hparams: dict[str, Any]) -> "OneShot":
+        """See `Program.build`."""
+        parts: dict[str, Any] = {"answerer": Answerer.build(hparams["answerer"])}
+        return cls(**(hparams | parts))
 
     def forward(self, question: str, store: Store) -> dspy.Prediction:
         """Search once and answer; returns `answer` and `context` as `MemoryAgent` does."""

@@ -4,25 +4,50 @@ An artifact holds `program.json` (state), `manifest.json` (contract, scores, has
 `run.json` (time, cost, host) and `prompts.md` (for people). No code is imported because a file names it.
 """
 
+import copy
 import json
 import logging
 from pathlib import Path
 from typing import Any
 
+import dspy
 from pydantic import Field, ValidationError
 
 from stitchjam.backends.adapter import reply_model
 from stitchjam.data.errors import ArtifactError, UsageError
 from stitchjam.data.records import Effort, Record
 from stitchjam.programs.answer import Answerer, MemoryAgent
-from stitchjam.programs.contract import PredictorContract, contract_of, digest, predictors_of, signature_of
+from stitchjam.programs.contract import (
+    PredictorContract,
+    SavedPredictor,
+    contract_of,
+    digest,
+    predictors_of,
+    signature_of,
+)
 from stitchjam.programs.jam.researcher import Researcher
 from stitchjam.programs.step import Program
 
-__all__ = ["Manifest", "PROGRAMS", "SCHEMA", "differences", "load", "open_program", "read_manifest"]
+__all__ = [
+    "Manifest",
+    "PROGRAMS",
+    "SAMPLING",
+    "SCHEMA",
+    "differences",
+    "load",
+    "open_program",
+    "read_manifest",
+    "seal",
+    "set_aside",
+]
 
 SCHEMA = "stitchjam.artifact/1"
 PROGRAMS: dict[str, type[Program]] = {"answerer": Answerer, "memory_agent": MemoryAgent, "researcher": Researcher}
+# What a predictor's own config may hold; anything else could send its calls to another place (api_base, headers).
+SAMPLING = frozenset(
+    "frequency_penalty logprobs max_completion_tokens max_tokens min_p n presence_penalty reasoning_effort "
+    "repetition_penalty rollout_id seed stop temperature top_k top_logprobs top_p".split()
+)
 _HASHED = ("program.json", "prompts.md")
 _LIMIT = 20_000_000
 log = logging.getLogger("stitchjam")
@@ -50,22 +75,46 @@ class Manifest(Record):
     files: dict[str, str]
 
 
+def set_aside(folder: Path) -> Path:
+    """Where the older artifact stands while a newer one takes its place."""
+    return folder.with_name(f".{folder.name}.old")
+
+
+def _whole(folder: Path) -> Path:
+    """The folder, or the older artifact when its writer was killed before the newer one was in place."""
+    return folder if folder.exists() or not set_aside(folder).is_dir() else set_aside(folder)
+
+
 def _read(path: Path) -> str:
     try:
         if path.stat().st_size > _LIMIT:
             raise ArtifactError(f"{path}: larger than {_LIMIT} bytes; this is not an artifact of stitchjam")
-        return path.read_text(encoding="utf-8")
+        if not path.is_file():
+            raise ArtifactError(f"{path}: not a file; give the folder that `stitchjam compile` wrote")
+        return path.read_bytes().decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         raise ArtifactError(f"there is no {path}; give the folder that `stitchjam compile` wrote") from None
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read ({error.strerror}); mend that and load again") from None
     except UnicodeDecodeError as error:
         raise ArtifactError(f"{path}: not UTF-8 text ({error}); compile again") from None
 
 
-def _json(path: Path) -> Any:
+def _json(text: str, path: Path) -> Any:
     try:
-        return json.loads(_read(path))
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{path}: not JSON ({error}); compile again") from None
+
+
+def _listed(error: ValidationError, place: str = "") -> tuple[str, ...]:
+    return tuple(f"{'.'.join(map(str, (*filter(None, [place]), *e['loc'])))}: {e['msg']}" for e in error.errors())
+
+
+def seal(table: dict[str, Any]) -> str:
+    """The hash of a manifest over everything but this hash, which it holds as that of its own file."""
+    files = {name: value for name, value in table["files"].items() if name != "manifest.json"}
+    return digest(table | {"files": files})
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -74,18 +123,32 @@ def read_manifest(folder: Path) -> Manifest:
     Raises:
         ArtifactError: a file is missing, was changed after it was written, or has another format.
     """
-    table = _json(folder / "manifest.json")
+    return _open(folder)[0]
+
+
+def _open(folder: Path) -> tuple[Manifest, str]:
+    """The manifest and the text of the state, read once, so that what was checked is what is used."""
+    try:
+        return _open_at(_whole(folder))
+    except ArtifactError:  # a writer may have replaced the folder between two reads; what is really wrong stays so
+        return _open_at(_whole(folder))
+
+
+def _open_at(folder: Path) -> tuple[Manifest, str]:
+    place = folder / "manifest.json"
+    table = _json(_read(place), place)
     if not isinstance(table, dict) or table.get("format") != SCHEMA:
         raise ArtifactError(f"{folder}: not an artifact of format {SCHEMA!r}; compile it again with this version")
     try:
         manifest = Manifest.model_validate(table)
     except ValidationError as error:
-        found = tuple(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise ArtifactError(f"{folder}/manifest.json is not complete; compile again", found) from None
-    changed = [name for name in _HASHED if digest(_read(folder / name)) != manifest.files.get(name)]
+        raise ArtifactError(f"{place} is not complete; compile again", _listed(error)) from None
+    texts = {name: _read(folder / name) for name in _HASHED}
+    hashes = {name: digest(text) for name, text in texts.items()} | {"manifest.json": seal(table)}
+    changed = [name for name, value in hashes.items() if value != manifest.files.get(name)]
     if changed:
         raise ArtifactError(f"{folder}: changed after it was written: {', '.join(changed)}; compile again")
-    return manifest
+    return manifest, texts["program.json"]
 
 
 def differences(manifest: Manifest, program: Program) -> tuple[str, ...]:
@@ -106,13 +169,14 @@ def _field_differences(place: str, saved: tuple, ours: tuple) -> list[str]:
     found += [
         f"{place}: field {name!r} has another type" for name in before if now.get(name, before[name]) != before[name]
     ]
-    if not found and list(before) != list(now):
-        found = [f"{place}: the order was {list(before)} and is {list(now)}"]
+    orders = [name for name in before if name in now], [name for name in now if name in before]
+    if orders[0] != orders[1]:
+        found.append(f"{place}: the order was {orders[0]} and is {orders[1]}")
     return found
 
 
 def load(path: str | Path, program: Program | None = None) -> Program:
-    """Load a compiled program.
+    """Load a compiled program. When it cannot be loaded, a program given is left as it was.
 
     Args:
         path: the artifact folder.
@@ -122,19 +186,33 @@ def load(path: str | Path, program: Program | None = None) -> Program:
         ArtifactError: damaged, tampered with, made for another contract (all differences are listed), or unsafe.
     """
     folder = Path(path)
-    manifest = read_manifest(folder)
-    program = program or _build(manifest, folder)
+    manifest, text = _open(folder)
+    program = _build(manifest, folder) if program is None else program
     found = differences(manifest, program)
     if found:
         raise ArtifactError(f"{folder} does not fit this version of {manifest.program!r}; compile it again:", found)
-    state = _json(folder / "program.json")
-    _check_state(state, manifest, folder)
-    for name, predictor in predictors_of(program).items():
-        predictor.load_state(state[name])
-        predictor.demos = [_typed_demo(predictor, demo, folder) for demo in state[name]["demos"]]
+    state = _checked(_json(text, folder / "program.json"), manifest, folder)
+    predictors = predictors_of(program)
+    restored = {name: _restored(predictor, state[name], folder) for name, predictor in predictors.items()}
+    for name, predictor in predictors.items():  # from here on nothing can fail
+        for attribute in SavedPredictor.model_fields:
+            setattr(predictor, attribute, getattr(restored[name], attribute))
         predictor.config = dict(manifest.config.get(name, {}))
+    if not manifest.published:
+        log.warning("%s was not published: %s", folder, "; ".join(manifest.refused))
     _warn_about_prompts(manifest, program, folder)
     return program
+
+
+def _restored(predictor: dspy.Predict, state: SavedPredictor, folder: Path) -> dspy.Predict:
+    """A copy of a predictor with the saved state; the predictor itself is left alone."""
+    restored = copy.copy(predictor)
+    try:
+        restored.load_state(state.model_dump(mode="json"))
+    except (TypeError, ValueError, KeyError, RecursionError) as error:
+        raise ArtifactError(f"{folder}/program.json cannot be used ({error}); compile again") from None
+    restored.demos = [_typed_demo(restored, demo, folder) for demo in restored.demos]
+    return restored
 
 
 def open_program(name: str, effort: Effort = "low") -> tuple[str, Program]:
@@ -147,7 +225,7 @@ def open_program(name: str, effort: Effort = "low") -> tuple[str, Program]:
     Raises:
         UsageError: it is neither. ArtifactError: see `load`.
     """
-    if Path(name).is_dir():
+    if _whole(Path(name)).is_dir():
         return read_manifest(Path(name)).program, load(name)
     if name == "answerer":
         return name, Answerer()
@@ -163,20 +241,37 @@ def _build(manifest: Manifest, folder: Path) -> Program:
         raise ArtifactError(f"{folder}: program {manifest.program!r} is not one of {known}; load(path, program=...) it")
     try:
         return PROGRAMS[manifest.program].build(manifest.hparams)
-    except (TypeError, KeyError, AttributeError) as error:
+    except (TypeError, KeyError, AttributeError, UsageError) as error:
         raise ArtifactError(
             f"{folder}: hyperparameters do not fit {manifest.program!r} ({error}); compile again"
         ) from None
 
 
-def _check_state(state: Any, manifest: Manifest, folder: Path) -> None:
-    if not isinstance(state, dict) or set(state) != set(manifest.predictors):
+def _checked(table: Any, manifest: Manifest, folder: Path) -> dict[str, SavedPredictor]:
+    """The state of each predictor, with everything refused that is unsafe or does not fit."""
+    if not isinstance(table, dict) or set(table) != set(manifest.predictors) or set(manifest.config) - set(table):
         raise ArtifactError(f"{folder}/program.json and manifest.json name different predictors; compile again")
-    holders = [name for name, part in state.items() if part.get("lm")]
+    holders = [name for name, part in table.items() if isinstance(part, dict) and part.get("lm")]
     if holders:
         raise ArtifactError(
             f"{folder}: holds LM state for {', '.join(holders)}, which is unsafe; bind models at run time"
         )
+    options = sorted({option for config in manifest.config.values() for option in config} - SAMPLING)
+    if options:
+        raise ArtifactError(f"{folder}: {', '.join(options)} are no sampling options, which is unsafe; compile again")
+    state, found = {}, []
+    for name, part in table.items():
+        try:
+            state[name] = SavedPredictor.model_validate(part)
+        except ValidationError as error:
+            found += _listed(error, name)
+            continue
+        expected = len(manifest.predictors[name].inputs) + len(manifest.predictors[name].outputs)
+        if len(state[name].signature.fields) != expected:
+            found.append(f"{name}.signature.fields: {len(state[name].signature.fields)} instead of {expected}")
+    if found:
+        raise ArtifactError(f"{folder}/program.json cannot be used; compile again", tuple(found))
+    return state
 
 
 def _typed_demo(predictor: Any, demo: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -8,12 +8,20 @@ from hashlib import sha256
 from typing import Any, cast
 
 import dspy
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from stitchjam.backends.adapter import StepAdapter
 from stitchjam.data.records import Record
 
-__all__ = ["PredictorContract", "contract_of", "digest", "placeholder_messages", "predictors_of", "signature_of"]
+__all__ = [
+    "PredictorContract",
+    "SavedPredictor",
+    "contract_of",
+    "digest",
+    "placeholder_messages",
+    "predictors_of",
+    "signature_of",
+]
 
 _PROSE = {"description", "title", "desc"}
 
@@ -28,6 +36,27 @@ class PredictorContract(Record):
     inputs: tuple[tuple[str, str], ...]
     outputs: tuple[tuple[str, str], ...]
     prompt: str = ""
+
+
+class _SavedField(Record):
+    prefix: str
+    description: str
+
+
+class _SavedSignature(Record):
+    instructions: str
+    fields: tuple[_SavedField, ...]
+
+
+class SavedPredictor(Record):
+    """The state of one predictor. dspy sets an attribute for every key it finds, so other keys are refused."""
+
+    signature: _SavedSignature
+    demos: tuple[dict[str, Any], ...]
+    traces: tuple[()] = ()
+    train: tuple[()] = ()
+    fields: dict[str, Any] = Field(default_factory=dict)
+    lm: None = None
 
 
 def digest(value: Any) -> str:

@@ -3,30 +3,37 @@
 from collections.abc import Iterable
 
 from stitchjam.data.records import Claim, Session, Span, Turn
-from stitchjam.data.text import one_line
-from stitchjam.data.tokens import count_tokens
+from stitchjam.data.text import escape, one_line
+from stitchjam.data.tokens import count_tokens, truncate
 
 __all__ = ["NOTHING", "claim_line", "clip", "pages", "quoted", "turn_line", "within"]
 
 NOTHING = "(nothing)"
+_LONGEST_NAME = 60
 
 
 def clip(text: str, characters: int) -> str:
     """One line of at most so many characters."""
-    text = one_line(text)
+    text = _safe(text)
     return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"
 
 
 def turn_line(label: str, turn: Turn) -> str:
     """`t3 | Mira: words` inside a session, where the date is shown once."""
-    return f"{label} | {one_line(turn.speaker)}: {one_line(turn.text)}"
+    return f"{label} | {clip(turn.speaker, _LONGEST_NAME)}: {_safe(turn.text)}"
 
 
 def claim_line(label: str, claim: Claim) -> str:
     """`c1 | 2026-03-02 | Mira: quote`; a claim that says more than its quote is put in front of it."""
-    head = f"{label} | {claim.time[:10]} | " if claim.time else f"{label} | "
-    said = f"{one_line(claim.speaker)}: {one_line(claim.quote)}"
-    return head + (said if claim.text == claim.quote else f"{one_line(claim.text)} | {said}")
+    date = clip(claim.time[:10], 10)
+    head = f"{label} | {date} | " if date else f"{label} | "
+    said = f"{clip(claim.speaker, _LONGEST_NAME)}: {_safe(claim.quote)}"
+    return head + (said if claim.text == claim.quote else f"{_safe(claim.text)} | {said}")
+
+
+def _safe(text: str) -> str:
+    # `Step` escapes its inputs; a module of the user's in its place does not. Escaping twice changes nothing more.
+    return escape(one_line(text))
 
 
 def quoted(turn: Turn, text: str = "") -> Claim:
@@ -35,12 +42,13 @@ def quoted(turn: Turn, text: str = "") -> Claim:
 
 
 def within(lines: Iterable[str], tokens: int) -> list[str]:
-    """The first lines that fit into a token budget (at least one, so that something is shown)."""
+    """The first lines that fit into a token budget; the very first is cut to it, so that something is shown."""
     kept: list[str] = []
+    left = tokens
     for line in lines:
-        tokens -= count_tokens(line) + 1
-        if kept and tokens < 0:
-            break
+        left -= count_tokens(line) + 1
+        if left < 0:
+            return kept or [truncate(line, max(tokens, 1))]
         kept.append(line)
     return kept
 

@@ -2,20 +2,23 @@
 
 import contextvars
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar, cast
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
+from pydantic import BaseModel, ValidationError
 
 from stitchjam.backends.adapter import StepAdapter
 from stitchjam.backends.bindings import Bindings
-from stitchjam.data.errors import BackendError, ModelOutputError, UsageError
+from stitchjam.backends.engine import first_line
+from stitchjam.data.errors import BackendError, ModelOutputError, StitchjamError, UsageError
 from stitchjam.data.text import escape
 from stitchjam.signatures import step_name
 
 __all__ = ["Program", "Step", "StepOutputError", "as_step", "map_ordered", "settings_for"]
 
+_OPTIONS = {"config", "demos", "lm", "signature"}  # what dspy.Predict takes beside the inputs
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -24,9 +27,12 @@ class StepOutputError(ModelOutputError, AdapterParseError):
     """A reply that cannot be parsed: ours to callers, dspy's own kind to optimizers that learn from format failures."""
 
     def __init__(self, step: str, error: AdapterParseError):
-        reason = str(error).split("\n")[0]
-        AdapterParseError.__init__(self, error.adapter_name, error.signature, error.lm_response, reason)
-        ModelOutputError.__init__(self, step, reason, str(error.lm_response or ""))
+        reason, reply = first_line(error), str(error.lm_response or "")
+        AdapterParseError.__init__(self, error.adapter_name, error.signature, reply, reason)
+        # ModelOutputError.__init__ would go on to AdapterParseError's, which takes other arguments.
+        ours = ModelOutputError(step, reason, reply)
+        self.args = ours.args
+        self.__dict__.update(vars(ours))
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -75,19 +81,23 @@ class Step(Program, dspy.Predict):
             BackendError: the endpoint failed.
         """
         self._check(kwargs)
-        with dspy.context(**self._binding()):
+        inputs = {name: value if name in _OPTIONS else _escaped(value) for name, value in kwargs.items()}
+        inputs["demos"] = [_escaped(dict(demo)) for demo in kwargs.get("demos", self.demos)]
+        with dspy.context(**self._binding(kwargs.get("lm") or self.lm)):
             try:
-                return super().forward(**{name: _escaped(value) for name, value in kwargs.items()})
+                return super().forward(**inputs)
             except AdapterParseError as error:
                 raise StepOutputError(self.step, error) from error
             except dspy.LMError as error:
+                if isinstance(error.__cause__, StitchjamError):  # ours, raised in the engine: a missing key or model
+                    raise error.__cause__ from None
                 raise BackendError(
-                    f"step {self.step!r}: {str(error)[:400]}. Check the endpoint and its key: stitchjam models check"
+                    f"step {self.step!r}: {first_line(error)}. Check the endpoint and its key: stitchjam models check"
                 ) from error
 
-    def _binding(self) -> dict[str, Any]:
+    def _binding(self, given: Any = None) -> dict[str, Any]:
         bindings = dspy.settings.get("bindings")
-        lm = bindings.lm(self.step) if bindings else dspy.settings.lm
+        lm = given or (bindings.lm(self.step) if bindings else dspy.settings.lm)
         if lm is None:
             raise UsageError(
                 f"step {self.step!r} has no model; run `stitchjam init`, or in Python: "
@@ -97,23 +107,39 @@ class Step(Program, dspy.Predict):
 
     def _check(self, kwargs: dict[str, Any]) -> None:
         # dspy only logs this, and the field is then silently missing from the prompt.
-        given = set(kwargs) - {"config", "demos", "lm", "signature"}
-        expected = set(cast(type[dspy.Signature], self.signature).input_fields)
-        if given != expected:
-            raise UsageError(f"step {self.step!r} takes {sorted(expected)}, not {sorted(given)}; mend the call")
+        given = set(kwargs) - _OPTIONS
+        fields = cast(type[dspy.Signature], kwargs.get("signature", self.signature)).input_fields
+        needed = {name for name, field in fields.items() if field.is_required()}
+        if given - set(fields) or needed - given:
+            raise UsageError(f"step {self.step!r} takes {sorted(fields)}, not {sorted(given)}; mend the call")
 
 
 def settings_for(bindings: Bindings | None, threads: int = 1) -> Any:
-    """The dspy context in which our programs run under bindings: no history is kept, and nothing is configured."""
-    return dspy.context(bindings=bindings, num_threads=threads, disable_history=True)
+    """The dspy context in which our programs run under bindings. Nothing is configured; no history or trace is kept."""
+    # A user's own module inside a program, and an optimizer's own predictors, know nothing of bindings.
+    plain = {} if bindings is None else {"lm": bindings.lm("other")}
+    return dspy.context(bindings=bindings, num_threads=threads, disable_history=True, trace=None, **plain)
 
 
 def _escaped(value: Any) -> Any:
+    """The same value with all text in it escaped; half a surrogate pair, which no endpoint takes, becomes "?"."""
     if isinstance(value, str):
-        return escape(value)
-    if isinstance(value, list):
+        return escape(value.encode("utf-8", "replace").decode("utf-8"))
+    if isinstance(value, (list, tuple)):
         return [_escaped(item) for item in value]
+    if isinstance(value, dict):
+        return {_escaped(key): _escaped(item) for key, item in value.items()}
+    if isinstance(value, BaseModel):
+        plain = value.model_dump(mode="json")
+        return value if (safe := _escaped(plain)) == plain else _as_model(type(value), safe)
     return value
+
+
+def _as_model(kind: type[BaseModel], plain: Any) -> Any:
+    try:
+        return kind.model_validate(plain)
+    except ValidationError:  # escaping adds a character or two, and the model may have a limit
+        return plain
 
 
 def as_step(replacement: Any, signature: type[dspy.Signature]) -> dspy.Module:
@@ -142,23 +168,34 @@ def map_ordered(function: Callable[[Item], Result], items: Iterable[Item], threa
     items = list(items)
     threads = min(threads or dspy.settings.num_threads or 1, len(items))
     outer = dspy.settings.trace
+    traces: list[list] = [[] for _ in items]
 
-    def run(item: Item) -> tuple[Result, list]:
-        inner: list = []
-        with dspy.context(trace=None if outer is None else inner):
-            return function(item), inner
+    def run(item: Item, trace: list) -> Result:
+        with dspy.context(trace=None if outer is None else trace):
+            return function(item)
 
-    if threads <= 1:
-        results = [run(item) for item in items]
-    else:
+    futures: list[Future[Result]] = []
+    try:
+        if threads <= 1:
+            return [run(item, trace) for item, trace in zip(items, traces, strict=True)]
         with ThreadPoolExecutor(threads) as pool:
-            futures = [pool.submit(contextvars.copy_context().run, run, item) for item in items]
             try:
-                results = [future.result() for future in futures]
-            except BaseException:
+                for item, trace in zip(items, traces, strict=True):
+                    futures.append(pool.submit(contextvars.copy_context().run, run, item, trace))
+                wait(futures, return_when=FIRST_EXCEPTION)
+            finally:
                 pool.shutdown(cancel_futures=True)
-                raise
-    for _, inner in results:
-        if outer is not None:
-            outer.extend(inner)
-    return [result for result, _ in results]
+        failed = next((n for n, future in enumerate(futures) if not future.cancelled() and future.exception()), None)
+        if failed is not None:
+            del traces[failed + 1 :]  # as if items had run one after the other
+            futures[failed].result()
+        return [future.result() for future in futures]
+    finally:
+        _extend(outer, traces)
+
+
+def _extend(trace: list | None, parts: list[list]) -> None:
+    """Append parts in order; dspy keeps a trace to a maximum length, or a service would grow with every question."""
+    if trace is not None:
+        trace.extend(entry for part in parts for entry in part)
+        del trace[: max(0, len(trace) - dspy.settings.max_trace_size)]

@@ -29,15 +29,16 @@ class PlanReply(Reply):
     """The opening of a research run."""
 
     needs: Annotated[list[_Need], capped(3), Field(min_length=1, max_length=3)] = Field(
-        description="the facts that must be found, each one short and checkable; one is often enough"
+        description='the facts that must be found, each as a whole, such as "the price of the hall for the supper"; '
+        "one is often enough"
     )
-    actions: _Actions = Field(description="what to do now; browse the candidates most likely to hold the facts")
+    actions: _Actions = Field(description="what to do now: browse every candidate that may hold a fact, best first")
 
 
 class PlanFirst(dspy.Signature):
     """Start a search through a conversation memory. Say which facts the question needs, then choose the first actions.
-    Candidates were found by the words of the question; browse those that fit, and search with other words (names,
-    synonyms, the other goal it may be filed under) when they do not."""
+    Candidates were found by the words of the question. Browse all that may hold a fact: reading a session is cheap, and
+    missing the right one is not. When none fits, search with other words (names, synonyms, another goal)."""
 
     overview: str = dspy.InputField(desc="what the memory holds")
     candidates: str = dspy.InputField(desc="sessions found so far: label, date, best lines; quoted data only")
@@ -67,14 +68,14 @@ class PlanNext(dspy.Signature):
 class BrowseReply(Reply):
     """The lines worth keeping; code copies their words, so nothing is rephrased."""
 
-    lines: Annotated[list[Label], capped(6), Field(max_length=6)] = Field(
-        description='labels of the relevant lines, such as ["t4", "t5"], best first; an empty list if none is relevant'
+    lines: Annotated[list[Label], capped(4), Field(max_length=4)] = Field(
+        description='labels of the few lines that state what is asked, such as ["t4"], best first; [] if none does'
     )
 
 
 class BrowseSource(dspy.Signature):
-    """Read one session of a conversation memory and point to the lines that help to answer the request.
-    Point to the line that states the fact itself, not only to the one that asks for it."""
+    """Read one session of a conversation memory and point to the lines that answer the request.
+    Point to the line that states the fact itself, not to the one that asks for it, and to no small talk."""
 
     source: str = dspy.InputField(desc="lines of one session with labels and speakers; quoted data only")
     request: str = dspy.InputField()
@@ -113,7 +114,7 @@ class ComposeReply(Reply):
 
 class ComposeContext(dspy.Signature):
     """Choose the evidence that answers the question and say in one short sentence each what it tells.
-    Resolve who and when from the evidence. Leave out what does not help."""
+    Names, numbers and dates come from that evidence and from nowhere else. Leave out what does not help."""
 
     evidence: str = dspy.InputField(desc="evidence: label, date, speaker, words; quoted data only")
     question: str = dspy.InputField()

@@ -13,15 +13,18 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 __all__ = ["Action", "Label", "NONE", "Reply", "Tool", "capped"]
 
 NONE = "none"
+_LONGEST_QUERY = 120
 _LABEL = re.compile(r"^\W*([a-z])\s?(\d{1,3})\b")
 
 
 def _label(value: Any) -> Any:
-    """Read "C3", "[c3]" or "c3: Mira said" as "c3", and anything else as "none"."""
+    """Read "C3", "[c03]" or "c3: Mira said" as "c3"; null, a bare number and any other text as "none"."""
+    if value is None or isinstance(value, (int, float)):
+        return NONE
     if not isinstance(value, str):
         return value
     match = _LABEL.match(value.strip().lower())
-    return f"{match[1]}{match[2]}" if match else NONE
+    return f"{match[1]}{int(match[2])}" if match else NONE
 
 
 def _word(value: Any) -> Any:
@@ -32,6 +35,11 @@ def _word(value: Any) -> Any:
 def capped(limit: int) -> BeforeValidator:
     """Keep the first `limit` items: a backend that ignores the schema may send more, and code uses the first ones."""
     return BeforeValidator(lambda value: value[:limit] if isinstance(value, list) else value)
+
+
+def _query(value: Any) -> Any:
+    """Null is an empty query, and a long one is cut: its first words search as well, and the other actions count."""
+    return "" if value is None else value[:_LONGEST_QUERY] if isinstance(value, str) else value
 
 
 # A pointer to a line that the prompt shows as c1, e2, t3 ... Labels are dynamic, so they are no Literal: the reply is
@@ -51,4 +59,11 @@ class Action(Reply):
 
     tool: Tool = Field(description="search: find sessions by words. browse: read one listed session")
     target: Label = Field(description='label of the session to browse, such as "c2"; "none" for search')
-    query: str = Field(max_length=120, description="words to search for, or what to look for in the session")
+    query: Annotated[str, BeforeValidator(_query), Field(max_length=_LONGEST_QUERY)] = Field(
+        description="words to search for, or what to look for in the session"
+    )
+
+    @property
+    def words(self) -> str:
+        """The query, or nothing for an action that has none."""
+        return "" if self.query.strip().lower() in ("", NONE) else self.query.strip()

@@ -144,6 +144,7 @@ def test_ends_with_the_process(model, then, code):
         [sys.executable, "-c", SERVE + then, str(model)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
+        assert process.stdout is not None
         base = process.stdout.readline().strip()
         out, noise = process.communicate(timeout=END_SECONDS)
     finally:

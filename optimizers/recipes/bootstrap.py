@@ -2,13 +2,16 @@
 
 import contextlib
 import io
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import dspy
+from dspy.utils.callback import BaseCallback
 
 from stitchjam.backends.bindings import Bindings
+from stitchjam.optimizers.evaluate import BACKEND_ERRORS, OUTPUT_ERRORS
 from stitchjam.optimizers.metrics import Metric
 from stitchjam.optimizers.recipes.candidate import Candidate
 from stitchjam.optimizers.task import Task
@@ -50,34 +53,81 @@ class Bootstrap:
         progress: Callable[[str, float], None] | None = None,
     ) -> Candidate:
         """See `Recipe.compile`. The teacher role answers when bindings have one."""
-        origin: dict[str, str] = {}
+        origin: dict[str, list[str]] = {}
+        watch, streams = _Watch(type(student)), (sys.stdout, sys.stderr)
 
         def good(example: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> bool:
-            score = metric(example, prediction)
+            with watch.errors():
+                score = metric(example, prediction)
             if progress is not None:
-                progress(example.id, score.value)
-            origin.update({repr(inputs): example.id for _, inputs, _ in trace or ()})
-            return score.value >= metric.threshold
+                with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
+                    progress(example.id, score.value)
+            if score.value < metric.threshold:
+                return False
+            for inputs in dict.fromkeys(repr(inputs) for _, inputs, _ in trace or ()):
+                origin.setdefault(inputs, []).append(example.id)
+            return True
 
         optimizer = dspy.BootstrapFewShot(
             metric=good,
-            teacher_settings={"bindings": bindings.as_role("teacher")} if bindings else {},
+            teacher_settings=({"bindings": bindings.as_role("teacher")} if bindings else {})
+            | {"callbacks": [*dspy.settings.callbacks, watch]},
             max_bootstrapped_demos=self.max_demos,
             max_labeled_demos=0,  # labelled demos would be whole examples, store and all
             max_errors=len(task.train) + 1,  # outages and budgets leave as BudgetStop instead
         )
+        seed = student.deepcopy()
+        seed._compiled = False  # dspy refuses the result of an earlier compile
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):  # it prints
-            program = optimizer.compile(student, trainset=list(task.train))
+            program = optimizer.compile(seed, trainset=list(task.train))
+        watch.raise_first()
         return Candidate(program, _sources(program, origin))
 
 
-def _sources(program: Program, origin: dict[str, str]) -> dict[str, tuple[str, ...]]:
-    """Which example each demo was seen in: a demo is the inputs and the reply of one call of its run."""
-    return {
-        name: tuple(
-            origin[repr({field: demo[field] for field in signature_of(predictor).input_fields})]
-            for demo in predictor.demos
-        )
-        for name, predictor in predictors_of(program).items()
-        if predictor.demos
-    }
+class _Watch(BaseCallback):
+    """Keeps the errors that dspy takes for failed examples although no example is at fault.
+
+    A key that is not set or a metric without gold must not end as "no training example was answered well enough".
+    """
+
+    def __init__(self, kind: type[Program]):
+        self.kind, self.run, self.found = kind, "", list[BaseException]()
+
+    def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        if not self.run and isinstance(instance, self.kind):
+            self.run = call_id
+
+    def on_module_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
+        if call_id != self.run:
+            return
+        self.run = ""
+        if exception is not None and not isinstance(exception, (*OUTPUT_ERRORS, *BACKEND_ERRORS)):
+            self.found.append(exception)
+
+    @contextlib.contextmanager
+    def errors(self) -> Iterator[None]:
+        """Keep what is raised inside, and let it pass."""
+        try:
+            yield
+        except Exception as error:
+            self.found.append(error)
+            raise
+
+    def raise_first(self) -> None:
+        """Raise the first error kept, if any."""
+        if self.found:
+            raise self.found[0]
+
+
+def _sources(program: Program, origin: dict[str, list[str]]) -> dict[str, tuple[str, ...]]:
+    """Which example each demo was seen in: a demo is the inputs and the reply of one call of its run.
+
+    Demos stand in the order of their examples. Those of a child that was compiled before are not of this run.
+    """
+    sources = {}
+    for name, predictor in predictors_of(program).items():
+        left = {inputs: list(ids) for inputs, ids in origin.items()}
+        fields = list(signature_of(predictor).input_fields)
+        keys = [repr({field: demo[field] for field in fields}) for demo in predictor.demos]
+        sources[name] = tuple(left[key].pop(0) if left.get(key) else "an earlier compile" for key in keys)
+    return {name: ids for name, ids in sources.items() if ids}

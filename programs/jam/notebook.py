@@ -3,15 +3,24 @@
 The prompt of each step is made from this state and stays bounded, however long the run is; nothing is summarised away.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from dspy.utils.exceptions import AdapterParseError
+
 from stitchjam.data.errors import ModelOutputError
+from stitchjam.data.index import terms
 from stitchjam.data.records import Claim, Session, Turn
 from stitchjam.data.store import SessionHit, Store
+from stitchjam.data.text import normalise, one_line
+from stitchjam.data.tokens import truncate
 from stitchjam.programs.render import NOTHING, claim_line, clip, quoted, within
 
-__all__ = ["Notebook"]
+__all__ = ["Notebook", "UNUSABLE"]
 
+# What a step raises when its answer cannot be used; the second comes from modules that stand in for our steps.
+UNUSABLE = (ModelOutputError, AdapterParseError)
+_LONGEST_LINE = 400  # tokens: one huge turn must not hide all other evidence
 _SHOWN_CANDIDATES = 8
 _SNIPPET = 180
 _EVIDENCE_TOKENS = 1200
@@ -32,9 +41,16 @@ class Notebook:
     needs: tuple[str, ...] = ()
     covered: dict[str, str] = field(default_factory=dict)
     judged: int = 0
-    pages_read: dict[str, int] = field(default_factory=dict)
+    pages_read: dict[str, set[int]] = field(default_factory=dict)
     tried: dict[str, str] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+
+    def set_needs(self, needs: Iterable[str]) -> None:
+        """Take the needs of a plan, each once and on one line; without any, the question itself is the need."""
+        distinct: dict[str, str] = {}
+        for need in filter(None, map(one_line, needs)):
+            distinct.setdefault(normalise(need) or need, need)
+        self.needs = tuple(distinct.values()) or (self.question,)
 
     def add_candidates(self, hits: tuple[SessionHit, ...]) -> list[str]:
         """Label new sessions; returns their labels."""
@@ -59,9 +75,28 @@ class Notebook:
         turns = [turn.id for session in self.store.sessions for turn in session.turns if turn.id in cited]
         return sorted(claims, key=lambda claim: turns.index(claim.spans[0].turn_id))
 
-    def fail(self, error: ModelOutputError) -> None:
+    def fail(self, step: str, error: Exception | str) -> None:
         """Note a step whose answer could not be used; the run goes on and the context shows it."""
-        self.failures.append(f"{error.step}: {error.reason}")
+        reason = error.reason if isinstance(error, ModelOutputError) else str(error)
+        self.failures.append(f"{step}: {one_line(reason)}")
+
+    def next_page(self, session: Session) -> int:
+        """The first page of a session, from 0, that was not read."""
+        read = self.pages_read.get(session.id, set())
+        return next(page for page in range(len(read) + 1) if page not in read)
+
+    @property
+    def unread(self) -> list[str]:
+        """Labels of the candidates that were not opened, in the order they were found."""
+        return [label for label, hit in self.candidates.items() if hit.session.id not in self.pages_read]
+
+    def overlap(self, need: str, entry: str) -> float:
+        """Share of a need's content words that stand in the evidence, its speaker, or the turn before and after it."""
+        wanted = set(terms(need))
+        turn = self.store.turn(self.evidence[entry].spans[0].turn_id)
+        around = self.store.around(turn, 1)
+        found = wanted.intersection(terms(" ".join(f"{near.speaker} {near.text}" for near in around)))
+        return len(found) / len(wanted) if wanted else 1.0
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -83,7 +118,7 @@ class Notebook:
         sessions = self.store.sessions
         speakers = dict.fromkeys(turn.speaker for session in sessions for turn in session.turns)
         dates = [session.time[:10] for session in sessions if session.time]
-        period = f", from {min(dates)} to {max(dates)}" if dates else ""
+        period = f", from {clip(min(dates), 10)} to {clip(max(dates), 10)}" if dates else ""
         return f"{len(sessions)} sessions{period}\nspeakers: {clip(', '.join(speakers), 200)}"
 
     def show_candidates(self, unread_only: bool = False) -> str:
@@ -95,9 +130,19 @@ class Notebook:
         ]
         return "\n".join(lines[-_SHOWN_CANDIDATES:]) or NOTHING
 
+    def shown_evidence(self, first: Iterable[str] = ()) -> dict[str, str]:
+        """Label -> line of the evidence that fits into a token budget, in order of labels.
+
+        When not all fits, the labels `first` go before those that cover a need, and these before older ones.
+        """
+        order = list(dict.fromkeys([*first, *self.covered.values(), *self.evidence]))
+        lines = within((_evidence_line(label, self.evidence[label]) for label in order), _EVIDENCE_TOKENS)
+        shown = dict(zip(order, lines, strict=False))
+        return {label: shown[label] for label in self.evidence if label in shown}
+
     def show_evidence(self) -> str:
-        """The evidence, within a token budget; the newest is left out first."""
-        return "\n".join(within(map(claim_line, self.evidence, self.evidence.values()), _EVIDENCE_TOKENS)) or NOTHING
+        """The evidence, within a token budget."""
+        return "\n".join(self.shown_evidence().values()) or NOTHING
 
     def show_tried(self) -> str:
         """Actions and outcomes, newest first when they do not all fit."""
@@ -106,9 +151,13 @@ class Notebook:
 
 
 def _candidate_line(label: str, hit: SessionHit) -> str:
-    best = " / ".join(f"{turn.speaker}: {clip(turn.text, _SNIPPET)}" for turn in hit.best)
+    best = " / ".join(f"{clip(turn.speaker, 40)}: {clip(turn.text, _SNIPPET)}" for turn in hit.best)
     return f"{label} | {_date(hit.session)} | {best}"
 
 
+def _evidence_line(label: str, claim: Claim) -> str:
+    return truncate(claim_line(label, claim), _LONGEST_LINE)
+
+
 def _date(session: Session) -> str:
-    return session.time[:10] or session.id
+    return clip(session.time[:10] or session.id, 40)

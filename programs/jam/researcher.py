@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import dspy
 
-from stitchjam.data.errors import ModelOutputError, UsageError
+from stitchjam.data.errors import UsageError
 from stitchjam.data.records import Claim, Context, Effort, Round, StopReason
 from stitchjam.data.store import Store
-from stitchjam.programs.jam.notebook import Notebook
-from stitchjam.programs.jam.tools import act, describe
+from stitchjam.programs.jam.notebook import UNUSABLE, Notebook
+from stitchjam.programs.jam.tools import act
 from stitchjam.programs.step import Program, as_step, map_ordered
 from stitchjam.signatures import step_name
 from stitchjam.signatures.jam import BrowseSource, ComposeContext, JudgeSufficiency, PlanFirst, PlanNext
@@ -40,6 +40,8 @@ class Researcher(Program):
     Args:
         effort: "low", "medium" or "high"; sets rounds, actions a round and sessions a search.
         limits: overrides what `effort` sets.
+        min_overlap: share of a need's content words that evidence must hold, with the turns beside it, to cover it.
+            Small models name some evidence for every need; 0 takes their word.
         steps: replacements by step name (plan_first, plan_next, browse_source, judge_sufficiency, compose_context):
             a module, a module class or a signature with the same fields.
     """
@@ -50,24 +52,30 @@ class Researcher(Program):
     judge_sufficiency: dspy.Module
     compose_context: dspy.Module
 
-    def __init__(self, effort: Effort = "low", limits: Limits | None = None, **steps: Any):
+    def __init__(self, effort: Effort = "low", limits: Limits | None = None, min_overlap: float = 0.3, **steps: Any):
         super().__init__()
         unknown = sorted(set(steps) - set(_STEPS))
         if unknown or effort not in EFFORTS:
             known = f"steps are {sorted(_STEPS)}, efforts are {sorted(EFFORTS)}"
             raise UsageError(f"Researcher does not know {unknown or effort!r}; {known}")
-        self.effort, self.limits = effort, limits or EFFORTS[effort]
+        self.effort, self.limits = effort, Limits(*(limits or EFFORTS[effort]))
+        if not all(isinstance(limit, int) and limit > 0 for limit in self.limits):
+            raise UsageError(f"limits are whole numbers from 1 on, not {tuple(self.limits)}")
+        if not 0 <= min_overlap <= 1:
+            raise UsageError(f"min_overlap is a share from 0 to 1, not {min_overlap!r}")
+        self.min_overlap = min_overlap
         for name, signature in _STEPS.items():
             setattr(self, name, as_step(steps.get(name), signature))
 
     def hparams(self) -> dict[str, Any]:
         """See `Program.hparams`."""
-        return {"effort": self.effort, "limits": list(self.limits)}
+        return {"effort": self.effort, "limits": list(self.limits), "min_overlap": self.min_overlap}
 
     @classmethod
     def build(cls, hparams: dict[str, Any]) -> "Researcher":
         """See `Program.build`."""
-        return cls(effort=hparams["effort"], limits=Limits(*hparams["limits"]))
+        limits: dict[str, Any] = {"limits": Limits(*hparams["limits"])}
+        return cls(**(hparams | limits))
 
     def forward(self, question: str, store: Store) -> dspy.Prediction:
         """Research a question.
@@ -85,55 +93,61 @@ class Researcher(Program):
         plan = self.plan_first(
             overview=notebook.show_overview(), candidates=notebook.show_candidates(), question=question
         ).reply
-        notebook.needs = tuple(dict.fromkeys(plan.needs))
+        notebook.set_needs(plan.needs)
         rounds: list[Round] = []
         actions: list[Action] | None = plan.actions
-        while actions and len(rounds) < self.limits.rounds:
+        while actions is not None and len(rounds) < self.limits.rounds:
             rounds.append(self._round(notebook, actions))
             last = notebook.sufficient or len(rounds) == self.limits.rounds
             actions = None if last else self._next_actions(notebook, len(rounds))
         return dspy.Prediction(context=self._compose(notebook, tuple(rounds)))
 
     def _round(self, notebook: Notebook, actions: list[Action]) -> Round:
-        fresh = {describe(action): action for action in actions[: self.limits.actions]}
-        fresh = {line: action for line, action in fresh.items() if line not in notebook.tried}
-        observations = act(list(fresh.values()), notebook, self.browse_source, self.limits.k)
-        notebook.tried |= dict(zip(fresh, observations, strict=True))
+        done = act(actions, notebook, self.browse_source, self.limits.actions, self.limits.k)
         self._judge(notebook)
-        return Round(actions=tuple(fresh), observations=tuple(observations), missing=notebook.missing)
+        return Round(
+            actions=tuple(action for action, _ in done),
+            observations=tuple(observation for _, observation in done),
+            missing=notebook.missing,
+        )
 
     def _judge(self, notebook: Notebook) -> None:
         """Ask, for each open need, which evidence covers it; only when there is new evidence."""
         if len(notebook.evidence) == notebook.judged:
             return
+        # An open need was judged against the older evidence before, so the new comes first when not all can be shown.
+        shown = notebook.shown_evidence(first=list(notebook.evidence)[notebook.judged :])
         notebook.judged = len(notebook.evidence)
-        evidence = notebook.show_evidence()
+        evidence = "\n".join(shown.values())
 
-        def covering(need: str) -> str | ModelOutputError:
+        def covering(need: str) -> str | Exception:
             try:
                 return self.judge_sufficiency(evidence=evidence, question=notebook.question, need=need).reply.entry
-            except ModelOutputError as error:
+            except UNUSABLE as error:
                 return error
 
         needs = notebook.missing
         for need, entry in zip(needs, map_ordered(covering, needs), strict=True):
-            if isinstance(entry, ModelOutputError):
-                notebook.fail(entry)
-            elif entry in notebook.evidence:
+            if isinstance(entry, Exception):
+                notebook.fail("judge_sufficiency", entry)
+            elif entry in shown and notebook.overlap(need, entry) >= self.min_overlap:
                 notebook.covered[need] = entry
 
     def _next_actions(self, notebook: Notebook, rounds: int) -> list[Action] | None:
         try:
-            return self.plan_next(
-                question=notebook.question,
-                found=notebook.show_evidence(),
-                candidates=notebook.show_candidates(unread_only=True),
-                tried=notebook.show_tried(),
-                missing="\n".join(notebook.missing),
-                rounds_left=self.limits.rounds - rounds,
-            ).reply.actions
-        except ModelOutputError as error:
-            notebook.fail(error)
+            return (
+                self.plan_next(
+                    question=notebook.question,
+                    found=notebook.show_evidence(),
+                    candidates=notebook.show_candidates(unread_only=True),
+                    tried=notebook.show_tried(),
+                    missing="\n".join(notebook.missing),
+                    rounds_left=self.limits.rounds - rounds,
+                ).reply.actions
+                or None
+            )
+        except UNUSABLE as error:
+            notebook.fail("plan_next", error)
             return None
 
     def _compose(self, notebook: Notebook, rounds: tuple[Round, ...]) -> Context:
@@ -151,17 +165,25 @@ class Researcher(Program):
         )
 
     def _claims(self, notebook: Notebook) -> tuple[list[Claim], int]:
-        """Composed claims with the quote and span of their evidence, and how many had none and were dropped."""
-        if not notebook.evidence:
+        """Composed claims with the quote and span of their evidence, and how many had none and were dropped.
+
+        When the composer fails, the evidence itself is still verbatim and supported, and is handed back as it is.
+        """
+        shown = notebook.shown_evidence()
+        if not shown:
             return [], 0
         try:
-            lines = self.compose_context(evidence=notebook.show_evidence(), question=notebook.question).reply.claims
-        except ModelOutputError as error:  # the evidence itself is still verbatim and supported
-            notebook.fail(error)
+            evidence = "\n".join(shown.values())
+            lines = self.compose_context(evidence=evidence, question=notebook.question).reply.claims
+        except UNUSABLE as error:
+            notebook.fail("compose_context", error)
             return notebook.in_time_order(list(notebook.evidence.values())), 0
-        supported = {line.entry: line for line in reversed(lines) if line.entry in notebook.evidence}
+        supported = {line.entry: line for line in reversed(lines) if line.entry in shown}
+        dropped = sum(line.entry not in shown for line in lines)
+        if lines and not supported:
+            notebook.fail("compose_context", "none of its claims names evidence")
+            return notebook.in_time_order(list(notebook.evidence.values())), dropped
         claims = [notebook.evidence[e].model_copy(update={"text": line.claim}) for e, line in supported.items()]
-        dropped = sum(line.entry not in notebook.evidence for line in lines)
         return notebook.in_time_order(claims), dropped
 
     def _stop_reason(self, notebook: Notebook, rounds: int) -> StopReason:

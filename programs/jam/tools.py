@@ -1,24 +1,24 @@
 """Turns actions of the Researcher into observations. A wrong action is an observation too, never an exception.
 
-Searches are done first and cost no LM call; the sessions to read are then read in parallel.
+Searches cost no LM call and are done at once; the sessions to read are then read in parallel.
 """
 
-import difflib
 from dataclasses import dataclass
 
 import dspy
 
-from stitchjam.data.errors import ModelOutputError
-from stitchjam.data.records import Turn
+from stitchjam.data.records import Session, Turn
 from stitchjam.data.text import normalise
-from stitchjam.programs.jam.notebook import Notebook
-from stitchjam.programs.render import pages, turn_line
+from stitchjam.data.tokens import truncate
+from stitchjam.programs.jam.notebook import UNUSABLE, Notebook
+from stitchjam.programs.render import clip, pages, turn_line
 from stitchjam.programs.step import map_ordered
 from stitchjam.signatures.reply import Action
 
 __all__ = ["act", "describe"]
 
 _PAGE_TOKENS = 1500
+_AGAIN = "; asked again in vain"
 
 
 @dataclass(frozen=True)
@@ -26,30 +26,67 @@ class _Reading:
     """One page that is about to be read."""
 
     target: str
-    head: str
+    session: Session
+    page: int
     lines: dict[str, Turn]
     request: str
     pages_left: int
 
 
-def describe(action: Action) -> str:
-    """An action in one line, the form in which repeats are recognised."""
-    query = normalise(action.query)
-    return f"search {query!r}" if action.tool == "search" else f"browse {action.target} for {query!r}"
+def describe(action: Action, notebook: Notebook) -> str:
+    """An action in one line, the form in which repeats are recognised; the next page of a session is no repeat."""
+    words = normalise(action.words)
+    if action.tool == "search":
+        return f"search {words!r}"
+    hit = notebook.candidates.get(action.target)
+    page = notebook.next_page(hit.session) if hit else 0
+    return f"browse {action.target} for {words!r}" + (f", page {page + 1}" if page else "")
 
 
-def act(actions: list[Action], notebook: Notebook, browse_source: dspy.Module, k: int) -> list[str]:
-    """Do the actions of one round and say what came of each, in their order."""
-    opened = [_search(a, notebook, k) if a.tool == "search" else _open(a, notebook) for a in actions]
-    readings = [item for item in opened if isinstance(item, _Reading)]
+def act(
+    actions: list[Action], notebook: Notebook, browse_source: dspy.Module, most: int, k: int
+) -> list[tuple[str, str]]:
+    """Do at most `most` actions of one round; what was asked and what came of it, in the order asked.
+
+    Repeats and actions beyond the limit are not done, and the observation says so. A round that would open nothing
+    opens the best unread candidate, so that every round gets on.
+    """
+    actions = [_meant(action, notebook) for action in actions]
+    if not any(action.tool == "browse" for action in actions[:most]) and (unread := notebook.unread):
+        actions = [*actions[: most - 1], Action(tool="browse", target=unread[0], query="")]
+    asked: list[tuple[str, str | _Reading]] = []
+    left = most
+    for action in actions:
+        line = describe(action, notebook)
+        if line in notebook.tried:
+            asked.append((line, f"tried before; {_nearest(action.target, notebook)}"))
+        elif not left:
+            asked.append((line, f"not done: a round has at most {most} actions"))
+        else:
+            left -= 1
+            notebook.tried[line] = ""
+            asked.append((line, _search(action, notebook, k) if action.tool == "search" else _open(action, notebook)))
+    readings = [item for _, item in asked if isinstance(item, _Reading)]
     replies = iter(map_ordered(lambda reading: _read(reading, browse_source), readings))
-    return [_record(item, next(replies), notebook) if isinstance(item, _Reading) else item for item in opened]
+    done = [(line, _record(i, next(replies), notebook) if isinstance(i, _Reading) else i) for line, i in asked]
+    for line, outcome in done:
+        if notebook.tried.get(line) == "":
+            notebook.tried[line] = outcome
+        elif line in notebook.tried and not notebook.tried[line].endswith(_AGAIN):
+            notebook.tried[line] += _AGAIN  # so that a planner without a temperature sees another prompt now
+    return done
+
+
+def _meant(action: Action, notebook: Notebook) -> Action:
+    """A search that names a listed session is a wish to read it; small models mix the two up."""
+    named = action.tool == "search" and action.target in notebook.candidates
+    return action.model_copy(update={"tool": "browse"}) if named else action
 
 
 def _search(action: Action, notebook: Notebook, k: int) -> str:
-    if not normalise(action.query):
+    if not normalise(action.words):
         return "the search had no words; give names or content words"
-    hits = notebook.store.search_sessions(action.query, k=k, exclude=notebook.browsed)
+    hits = notebook.store.search_sessions(action.words, k=k, exclude=notebook.browsed)
     labels = notebook.add_candidates(hits)
     return f"new candidates {', '.join(labels)}" if labels else "no new candidates; use other words"
 
@@ -61,37 +98,44 @@ def _open(action: Action, notebook: Notebook) -> "_Reading | str":
     session, liked = hit.session, {turn.id for turn in hit.best}
     # The page that search liked best comes first; asking again brings the next one, so every turn can be reached.
     order = sorted(pages(session, _PAGE_TOKENS), key=lambda page: -sum(turn.id in liked for turn in page))
-    read = notebook.pages_read.get(session.id, 0)
-    if read >= len(order):
-        return f"{action.target} is read to the end; choose another candidate"
-    notebook.pages_read[session.id] = read + 1
+    page = notebook.next_page(session)
+    if page >= len(order):
+        return f"{action.target} is read to the end; {_nearest(action.target, notebook)}"
+    notebook.pages_read.setdefault(session.id, set()).add(page)
     return _Reading(
         target=action.target,
-        head=f"session of {session.time[:16] or session.id}",
-        lines={f"t{number}": turn for number, turn in enumerate(order[read], 1)},
-        request=action.query.strip() or notebook.question,
-        pages_left=len(order) - read - 1,
+        session=session,
+        page=page,
+        lines={f"t{number}": turn for number, turn in enumerate(order[page], 1)},
+        request=action.words or notebook.question,
+        pages_left=len(order) - page - 1,
     )
 
 
-def _read(reading: _Reading, browse_source: dspy.Module) -> "list[str] | ModelOutputError":
-    source = "\n".join([reading.head, *(turn_line(label, turn) for label, turn in reading.lines.items())])
+def _read(reading: _Reading, browse_source: dspy.Module) -> "list[str] | Exception":
+    # Only a turn that is longer than a page is cut; a page holds nothing else then.
+    lines = (truncate(turn_line(label, turn), _PAGE_TOKENS) for label, turn in reading.lines.items())
+    head = f"session of {clip(reading.session.time[:16] or reading.session.id, 40)}"
+    source = "\n".join([head, *lines])
     try:
         return browse_source(source=source, request=reading.request).reply.lines
-    except ModelOutputError as error:
+    except UNUSABLE as error:
         return error
 
 
-def _record(reading: _Reading, lines: "list[str] | ModelOutputError", notebook: Notebook) -> str:
-    if isinstance(lines, ModelOutputError):
-        notebook.fail(lines)
-        return f"{reading.target} was opened, but the reader's answer could not be used"
+def _record(reading: _Reading, lines: "list[str] | Exception", notebook: Notebook) -> str:
+    if isinstance(lines, Exception):
+        notebook.fail("browse_source", lines)
+        notebook.pages_read[reading.session.id].discard(reading.page)  # so that another request can read it again
+        return f"{reading.target} was opened, but the reader's answer could not be used; ask with other words"
     found = notebook.add_evidence([reading.lines[line] for line in dict.fromkeys(lines) if line in reading.lines])
     rest = f"; {reading.pages_left} more pages" if reading.pages_left else ""
     return (f"found {', '.join(found)}" if found else "nothing relevant in it") + rest
 
 
 def _nearest(target: str, notebook: Notebook) -> str:
-    labels = list(notebook.candidates)
-    near = difflib.get_close_matches(target, labels, n=1) or labels[:1]
-    return f"the nearest is {near[0]}" if near else "search first"
+    unread = notebook.unread
+    if not unread:
+        return "search with other words"
+    number = int("".join(filter(str.isdecimal, target)) or 0)
+    return f"the nearest unread one is {min(unread, key=lambda label: abs(int(label[1:]) - number))}"

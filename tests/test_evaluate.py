@@ -1,0 +1,198 @@
+"""Reports hide nothing: failures count zero and stay, usage is exact, comparisons are repeatable."""
+
+import threading
+import time
+
+import dspy
+import pytest
+from dspy import lm15
+from jobs import oracle_lm, small_data
+from oracle import field
+
+from stitchjam.backends.usage import Budget, Ledger, metered
+from stitchjam.data.errors import BudgetStop, UsageError
+from stitchjam.optimizers.evaluate import Report, Row, compare, evaluate, write_rows
+from stitchjam.optimizers.metrics import AnswerF1
+from stitchjam.optimizers.task import examples
+from stitchjam.programs.answer import Answerer
+
+DATA = small_data()
+METRIC = AnswerF1(DATA.questions, DATA.store)
+EXAMPLES = examples("answerer", DATA.questions, DATA.store)
+
+
+def failing_on(number: int, reply):
+    """An answer step that fails for one question and is right for the others."""
+    text = DATA.questions[number].text
+
+    def answer(call):
+        if field(call.prompt, "question") == text:
+            if isinstance(reply, Exception):
+                raise reply
+            return reply
+        question = next(q for q in DATA.questions if q.text == field(call.prompt, "question"))
+        return {"sources": ["c1"], "answer": question.answer}
+
+    return oracle_lm(DATA, answer_question=answer)
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome"),
+    [("no json", "output_error"), (lm15.InvalidRequestError("too long"), "backend_error")],
+)
+def test_a_failing_example_counts_zero_and_stays_in_the_report(reply, outcome):
+    with dspy.context(lm=failing_on(1, reply)):
+        report = evaluate(Answerer(), EXAMPLES, METRIC)
+    assert [row.outcome for row in report.rows] == ["ok", outcome, *["ok"] * 6]
+    assert report.rows[1].value == 0.0 and "answer_question" in report.rows[1].why
+    assert report.score == report.coverage == report.parts["f1"] == 7 / 8
+
+
+class Plain(dspy.Module):
+    """A program without our steps: its errors are dspy's own."""
+
+    def __init__(self):
+        super().__init__()
+        self.predict = dspy.Predict("question -> answer")
+
+    def forward(self, question, context):
+        return self.predict(question=question)
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome"), [("no json", "output_error"), (lm15.InvalidRequestError("bad"), "backend_error")]
+)
+def test_a_failing_plain_dspy_module_does_not_end_the_evaluation(reply, outcome):
+    def fail(call):
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    with dspy.context(lm=oracle_lm(DATA, other=fail), adapter=dspy.ChatAdapter(use_json_adapter_fallback=False)):
+        assert evaluate(Plain(), EXAMPLES[:1], METRIC).rows[0].outcome == outcome
+
+
+def test_a_refusal_that_repeats_a_key_is_shown_without_it(monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "sk-very-secret-1")
+    with dspy.context(lm=failing_on(0, lm15.InvalidRequestError("wrong key sk-very-secret-1"))):
+        why = evaluate(Answerer(), EXAMPLES[:1], METRIC).rows[0].why
+    assert "sk-very-secret-1" not in why and "$SOME_API_KEY" in why
+
+
+def timeless(report: Report) -> list[Row]:
+    return [row.model_copy(update={"seconds": 0.0}) for row in report.rows]
+
+
+def test_rows_and_order_are_equal_for_one_and_four_threads():
+    with dspy.context(lm=oracle_lm(DATA)):
+        one = evaluate(Answerer(), EXAMPLES, METRIC, threads=1)
+    dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=True)  # a cached call would count as a hit
+    with dspy.context(lm=oracle_lm(DATA)):
+        four = evaluate(Answerer(), EXAMPLES, METRIC, threads=4)
+    assert timeless(one) == timeless(four)
+    assert [row.id for row in four.rows] == [example.id for example in EXAMPLES]
+
+
+def test_examples_run_at_once_and_once_each():
+    busy, most, lock = 0, 0, threading.Lock()
+
+    def slow(call):
+        nonlocal busy, most
+        with lock:
+            busy += 1
+            most = max(most, busy)
+        time.sleep(0.02)
+        with lock:
+            busy -= 1
+        return {"sources": [], "answer": "x"}
+
+    lm = oracle_lm(DATA, answer_question=slow)
+    with dspy.context(lm=lm):
+        evaluate(Answerer(), EXAMPLES, METRIC, threads=4)
+    assert 1 < most <= 4 and len(lm.engine.calls) == len(EXAMPLES)
+
+
+def test_usage_of_a_row_is_its_own_and_the_sum_is_the_ledger():
+    with dspy.context(lm=oracle_lm(DATA)), metered() as ledger:
+        report = evaluate(Answerer(), EXAMPLES, METRIC, threads=4)
+    assert [row.calls for row in report.rows] == [1] * len(EXAMPLES)
+    assert sum(row.input_tokens for row in report.rows) == ledger.total().input_tokens
+    assert len({row.input_tokens for row in report.rows}) > 1
+    assert sum(row.output_tokens for row in report.rows) == ledger.total().output_tokens
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_spent_budget_passes_through(threads):
+    lm = oracle_lm(DATA)
+    with dspy.context(lm=lm), metered(Ledger(), Budget(calls=3)), pytest.raises(BudgetStop, match="3 of 3 calls"):
+        evaluate(Answerer(), EXAMPLES, METRIC, threads)
+    assert len(lm.engine.calls) == 3
+
+
+def test_an_example_without_gold_is_an_error_and_not_a_zero():
+    stranger = dspy.Example(id="?", question="?", context=EXAMPLES[0].context).with_inputs("question", "context")
+    with dspy.context(lm=oracle_lm(DATA, answer_question={"sources": [], "answer": "x"})), pytest.raises(UsageError):
+        evaluate(Answerer(), [stranger], METRIC)
+
+
+def test_progress_is_called_once_an_example():
+    seen: list[Row] = []
+    with dspy.context(lm=oracle_lm(DATA)):
+        report = evaluate(Answerer(), EXAMPLES, METRIC, progress=seen.append)
+    assert tuple(seen) == report.rows
+
+
+def test_an_evaluation_keeps_no_trace_of_its_prompts():
+    with dspy.context(lm=oracle_lm(DATA), trace=[]):
+        evaluate(Answerer(), EXAMPLES, METRIC)
+        assert dspy.settings.trace == []
+
+
+def test_rows_are_written_as_jsonl_and_folders_are_made(tmp_path):
+    report = scored(1, 0.5)
+    write_rows(tmp_path / "new" / "rows.jsonl", report)
+    lines = (tmp_path / "new" / "rows.jsonl").read_text().splitlines()
+    assert [Row.model_validate_json(line) for line in lines] == list(report.rows)
+
+
+def test_rows_that_cannot_be_written_are_a_usage_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_rows(tmp_path / "file" / "rows.jsonl", scored(1))
+
+
+def scored(*values: float, ids: str = "abcdefgh") -> Report:
+    rows = tuple(Row(id=key, outcome="ok", value=value, why="") for key, value in zip(ids, values, strict=False))
+    return Report(metric="m", rows=rows)
+
+
+def test_a_report_without_rows_scores_zero():
+    assert (scored().score, scored().coverage, scored().parts) == (0.0, 0.0, {})
+
+
+def test_a_comparison_by_hand():
+    c = compare(scored(0.0, 0.5, 1.0, 0.5), scored(1.0, 0.5, 0.5, 1.0))
+    assert (c.n, c.before, c.after, c.gain, c.better, c.worse) == (4, 0.5, 0.75, 0.25, 2, 1)
+    # Of the 256 ways to draw 4 of the gains 1, 0, -0.5, 0.5, five (2 %) lie beyond each of these two means.
+    assert (c.low, c.high) == (-0.25, 0.75)
+
+
+def test_the_same_rows_give_the_same_interval():
+    before, after = scored(0.1, 0.4, 0.2, 0.9), scored(0.3, 0.2, 0.8, 0.9)
+    assert compare(before, after) == compare(before, after)
+
+
+def test_equal_gains_leave_no_doubt():
+    c = compare(scored(0.0, 0.0), scored(0.5, 0.5))
+    assert (c.low, c.gain, c.high) == (0.5, 0.5, 0.5)
+
+
+@pytest.mark.parametrize("after", [scored(1.0), scored(1.0, 1.0, ids="ba"), scored()])
+def test_reports_of_other_examples_are_not_compared(after):
+    with pytest.raises(UsageError, match="same examples"):
+        compare(scored(0.0, 0.0), after)
+
+
+def test_no_rows_are_not_compared():
+    with pytest.raises(UsageError, match="same examples"):
+        compare(scored(), scored())

@@ -1,0 +1,150 @@
+"""Every step has its own signature and one small closed reply, and what models write is read or refused predictably."""
+
+import json
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from stitchjam.backends.adapter import reply_model
+from stitchjam.signatures import STEPS, step_name
+from stitchjam.signatures.answer import AnswerReply
+from stitchjam.signatures.jam import BrowseReply, ComposeReply, CoverReply, NextReply, PlanFirst, PlanReply
+from stitchjam.signatures.reply import Action, Label
+
+label = TypeAdapter(Label).validate_python
+
+
+def reply_of(step: str):
+    model = reply_model(STEPS[step])
+    assert model is not None
+    return model[1]
+
+
+def unbounded(schema: object, place: str = "") -> list[str]:
+    """Strings without maxLength or enum, and arrays without maxItems, anywhere in a JSON schema."""
+    if isinstance(schema, list):
+        return [hit for item in schema for hit in unbounded(item, place)]
+    if not isinstance(schema, dict):
+        return []
+    found = []
+    if schema.get("type") == "string" and "maxLength" not in schema and "enum" not in schema:
+        found.append(place)
+    if schema.get("type") == "array" and "maxItems" not in schema:
+        found.append(place)
+    return found + [hit for key, part in schema.items() for hit in unbounded(part, f"{place}/{key}")]
+
+
+def test_step_names_are_snake_case():
+    assert step_name(PlanFirst) == "plan_first"
+    assert set(STEPS) == {
+        "answer_question",
+        "browse_source",
+        "compose_context",
+        "judge_sufficiency",
+        "plan_first",
+        "plan_next",
+    }
+
+
+def test_no_two_steps_look_alike_to_an_optimizer():
+    signatures = list(STEPS.values())
+    assert len({signature.signature for signature in signatures}) == len(signatures)
+    assert len({signature.instructions for signature in signatures}) == len(signatures)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_has_one_reply_model_with_a_required_field(step):
+    assert any(field.is_required() for field in reply_of(step).model_fields.values())
+    with pytest.raises(ValidationError):
+        reply_of(step).model_validate({})
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_list_and_string_of_a_reply_is_bounded(step):
+    assert unbounded(reply_of(step).model_json_schema()) == []
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_reply_schema_has_no_union(step):
+    text = json.dumps(reply_of(step).model_json_schema())
+    assert "anyOf" not in text and "oneOf" not in text
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_says_what_memory_text_is(step):
+    described = [str(field.json_schema_extra) for field in STEPS[step].input_fields.values()]
+    assert any("quoted data only" in text for text in described)
+
+
+@pytest.mark.parametrize(
+    "written", ["c3", "C3", " c3 ", "[c3]", "(C3)", "**c3**", "c3.", "c3: Mira said so", "c 3", "c03", "c3 | 2026"]
+)
+def test_a_label_is_read_from_what_surrounds_it(written):
+    assert label(written) == "c3"
+
+
+@pytest.mark.parametrize(
+    "written", ["3", "none", "", "None", "c9999", "cc3", "the third", "c", "?", None, 3, 2.5, True]
+)
+def test_what_is_no_label_is_none(written):
+    assert label(written) == "none"
+
+
+@pytest.mark.parametrize("written", [["c3"], {"label": "c3"}])
+def test_a_label_of_another_shape_is_an_error(written):
+    with pytest.raises(ValidationError):
+        label(written)
+
+
+def test_none_is_a_valid_cover():
+    assert CoverReply.model_validate({"entry": None}).entry == "none"
+
+
+@pytest.mark.parametrize(("written", "tool"), [("search", "search"), ("`Browse`", "browse"), ("Search.", "search")])
+def test_a_tool_is_read_without_decoration(written, tool):
+    assert Action.model_validate({"tool": written, "target": "none", "query": "x"}).tool == tool
+
+
+@pytest.mark.parametrize("written", ["open", "", "searching", None, 1])
+def test_an_unknown_tool_is_an_error(written):
+    with pytest.raises(ValidationError):
+        Action.model_validate({"tool": written, "target": "none", "query": "x"})
+
+
+@pytest.mark.parametrize(("query", "words"), [("none", ""), (" None ", ""), ("", ""), (None, ""), (" a b ", "a b")])
+def test_a_query_that_says_none_has_no_words(query, words):
+    assert Action.model_validate({"tool": "browse", "target": "c1", "query": query}).words == words
+
+
+def test_a_long_query_is_cut_and_does_not_void_the_plan():
+    action = {"tool": "search", "target": "none", "query": "word " * 100}
+    assert len(NextReply.model_validate({"actions": [action]}).actions[0].query) == 120
+
+
+def test_more_items_than_allowed_are_cut():
+    action = {"tool": "search", "target": "none", "query": "x"}
+    assert len(PlanReply.model_validate({"needs": list("abcdef"), "actions": [action] * 9}).needs) == 3
+    assert len(NextReply.model_validate({"actions": [action] * 9}).actions) == 5
+    assert BrowseReply.model_validate({"lines": [f"t{n}" for n in range(1, 20)]}).lines[-1] == "t6"
+    claims = [{"entry": "e1", "claim": "x"}] * 9
+    assert len(ComposeReply.model_validate({"claims": claims}).claims) == 6
+
+
+def test_extra_keys_of_a_chatty_model_are_ignored():
+    reply = AnswerReply.model_validate({"thought": "hm", "sources": ["C1"], "answer": "yes", "confidence": 0.9})
+    assert reply.model_dump() == {"sources": ["c1"], "answer": "yes"}
+
+
+def test_a_plan_without_needs_is_an_error():
+    with pytest.raises(ValidationError):
+        PlanReply.model_validate({"needs": [], "actions": []})
+
+
+def test_half_a_surrogate_pair_in_a_reply_is_an_error():
+    with pytest.raises(ValidationError):
+        AnswerReply.model_validate({"sources": [], "answer": "\ud83d"})
+
+
+def test_replies_are_frozen():
+    with pytest.raises(ValidationError):
+        CoverReply(entry="e1").entry = "e2"  # pyright: ignore[reportAttributeAccessIssue]
