@@ -115,8 +115,7 @@ def ask(
     with replies(None), settings_for(open_bindings(config, model, _say)), metered() as ledger:
         found = asker(chosen)(question=question, store=store)
     value = {"answer": found.answer.model_dump(), "context": found.context.model_dump(), "usage": usage_rows(ledger)}
-    shown = trace_lines(found.context) if trace else ()
-    _out(as_json, value, *answer_lines(found.answer, store), *shown)
+    _out(as_json, value, *answer_lines(found.answer, store), *(trace_lines(found.context) if trace else ()))
     _say(usage_line(ledger))
 
 

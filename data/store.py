@@ -146,9 +146,12 @@ class Store:
                     self._index = TurnIndex(self.turns, self.sessions)
         return self._index
 
-    def _best_turns(self, session: Session, scores: np.ndarray) -> tuple[Turn, ...]:
-        best = top_k(scores[self._place(session)], 2)
-        return tuple(session.turns[position] for position, _ in best)
+    def _best_turns(self, session: Session, scores: np.ndarray, wanted: frozenset[str]) -> tuple[Turn, ...]:
+        start = self._positions[session.turns[0].id]
+        near = [session.turns[at] for at, _ in top_k(scores[start : start + len(session.turns)], _NEAR)]
+        # Scores are of windows; what is shown of a session should hold the words itself.
+        near.sort(key=lambda turn: -len(wanted.intersection(terms(f"{turn.speaker} {turn.text}"))))
+        return tuple(near[:2])
 
     def _mask(self, sessions: Collection[str] | None, speakers: Collection[str] | None) -> Mask | None:
         if sessions is None and speakers is None:

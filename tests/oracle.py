@@ -66,7 +66,7 @@ class Oracle:
     def plan(self, call: ScriptedCall) -> dict:
         """Browse every candidate shown."""
         actions = [{"tool": "browse", "target": label, "query": ""} for label in labels(call.prompt)[:5]]
-        return {"needs": ["the fact asked for"], "actions": actions}
+        return {"needs": [self._question(call).text[:120]], "actions": actions}
 
     def browse(self, call: ScriptedCall) -> dict:
         """Lines that hold gold of the request, which is the question."""

@@ -131,7 +131,7 @@ def test_an_unknown_tool_is_named_as_the_reason():
 
 
 def test_too_many_items_are_cut_to_the_first_ones():
-    assert parse({"lines": [f"t{n}" for n in range(1, 40)]}, BrowseSource).lines == [f"t{n}" for n in range(1, 7)]
+    assert parse({"lines": [f"t{n}" for n in range(1, 40)]}, BrowseSource).lines == [f"t{n}" for n in range(1, 5)]
 
 
 def test_a_string_that_runs_on_is_a_failure():

@@ -3,7 +3,7 @@
 import dspy
 import pytest
 from oracle import Oracle, field, labels
-from test_notebook import store_of
+from test_research_state import store_of
 
 from stitchjam.backends.scripted import ScriptedCall, scripted_lm
 from stitchjam.data.errors import ModelOutputError, UsageError

@@ -6,7 +6,7 @@ import pickle
 import dspy
 import pytest
 from oracle import Oracle, field, labels
-from test_notebook import store_of
+from test_research_state import store_of
 
 from stitchjam.backends.scripted import ScriptedCall, scripted_lm
 from stitchjam.data.errors import BackendError, BudgetStop, ModelOutputError, UsageError
@@ -100,9 +100,30 @@ def test_a_first_plan_that_cannot_be_used_is_an_error():
         research(plan_first="no json")
 
 
-def test_an_empty_first_plan_finds_nothing():
+def test_an_empty_first_plan_reads_the_best_candidate():
     context = research(plan_first=plan())
-    assert (context.stop, context.claims, context.rounds, context.browsed) == ("nothing_more", (), (), ())
+    assert context.stop == "sufficient" and context.rounds[0].actions == ("browse c1 for ''",)
+
+
+def test_a_round_that_would_open_nothing_opens_the_best_unread_candidate():
+    context = research(plan_first=plan(action("search", query="Heron")))
+    assert context.rounds[0].actions == ("search 'heron'", "browse c1 for ''")
+
+
+def test_a_search_that_names_a_candidate_reads_it():
+    context = research(plan_first=plan(action("search", target="c1", query="Heron")))
+    assert context.rounds[0].actions == ("browse c1 for 'heron'",)
+
+
+def test_evidence_without_the_words_of_a_need_does_not_cover_it():
+    first = {"needs": ["the price of the roof"], "actions": [action("browse", target="c1")]}
+    assert research(plan_first=first).stop == "nothing_more"
+    assert research(program=Researcher(min_overlap=0.0), plan_first=first).stop == "sufficient"
+
+
+def test_min_overlap_is_a_share():
+    with pytest.raises(UsageError, match="share"):
+        Researcher(min_overlap=1.5)
 
 
 def test_a_reader_that_fails_is_recorded_and_research_goes_on():

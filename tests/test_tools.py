@@ -2,11 +2,11 @@
 
 import dspy
 import pytest
-from test_notebook import store_of
+from test_research_state import store_of
 
 from stitchjam.backends.scripted import scripted_lm
 from stitchjam.data.tokens import count_tokens
-from stitchjam.programs.jam.notebook import Notebook
+from stitchjam.programs.jam.state import ResearchState
 from stitchjam.programs.jam.tools import act
 from stitchjam.programs.step import Step
 from stitchjam.signatures.jam import BrowseSource
@@ -23,30 +23,30 @@ def browse(target: str, query: str = "") -> Action:
     return Action(tool="browse", target=target, query=query)
 
 
-def opened(*sessions: list[str], query: str = "boat") -> Notebook:
-    notebook = Notebook(store_of(*sessions), query)
-    notebook.add_candidates(notebook.store.search_sessions(query, k=10))
-    return notebook
+def opened(*sessions: list[str], query: str = "boat") -> ResearchState:
+    state = ResearchState(store_of(*sessions), query)
+    state.add_candidates(state.store.search_sessions(query, k=10))
+    return state
 
 
-def run(notebook: Notebook, *actions: Action, reader=ALL, most: int = 5) -> list[str]:
+def run(state: ResearchState, *actions: Action, reader=ALL, most: int = 5) -> list[str]:
     """Observations of one round."""
     with dspy.context(lm=scripted_lm({"browse_source": reader})):
-        return [observation for _, observation in act(list(actions), notebook, Step(BrowseSource), most, 3)]
+        return [observation for _, observation in act(list(actions), state, Step(BrowseSource), most, 3)]
 
 
-def prompts(notebook: Notebook, *actions: Action) -> list[str]:
+def prompts(state: ResearchState, *actions: Action) -> list[str]:
     """What the reader was shown in one round."""
     lm = scripted_lm({"browse_source": ALL})
     with dspy.context(lm=lm):
-        act(list(actions), notebook, Step(BrowseSource), 5, 3)
+        act(list(actions), state, Step(BrowseSource), 5, 3)
     return [call.prompt for call in lm.engine.calls]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_a_search_labels_new_candidates():
-    notebook = opened(["red boat"], ["the hall"])
-    assert run(notebook, search("hall")) == ["new candidates c2"]
-    assert run(notebook, search("halls")) == ["no new candidates; use other words"]
+    state = opened(["red boat"], ["the hall"])
+    assert run(state, search("hall")) == ["new candidates c2"]
+    assert run(state, search("halls")) == ["no new candidates; use other words"]
 
 
 @pytest.mark.parametrize("query", ["", "  ", "?!", "none", "the"])
@@ -55,9 +55,9 @@ def test_a_search_without_words_says_so(query):
 
 
 def test_browsing_makes_evidence_of_the_lines_pointed_to():
-    notebook = opened(["red boat", "blue boat"])
-    assert run(notebook, browse("c1"), reader={"lines": ["t2", "t2", "t9", "none"]}) == ["found e1"]
-    assert notebook.evidence["e1"].quote == "blue boat"
+    state = opened(["red boat", "blue boat"])
+    assert run(state, browse("c1"), reader={"lines": ["t2", "t2", "t9", "none"]}) == ["found e1"]
+    assert state.evidence["e1"].quote == "blue boat"
 
 
 def test_browsing_in_vain_says_so():
@@ -65,8 +65,8 @@ def test_browsing_in_vain_says_so():
 
 
 def test_an_unknown_label_is_answered_with_the_nearest_one():
-    notebook = opened(["boat one"], ["boat two"], ["boat three"])
-    assert run(notebook, browse("c9"), browse("e2"), browse("none")) == [
+    state = opened(["boat one"], ["boat two"], ["boat three"])
+    assert run(state, browse("c9"), browse("e2"), browse("none")) == [
         "there is no candidate 'c9'; the nearest unread one is c3",
         "there is no candidate 'e2'; the nearest unread one is c2",
         "there is no candidate 'none'; the nearest unread one is c1",
@@ -74,56 +74,54 @@ def test_an_unknown_label_is_answered_with_the_nearest_one():
 
 
 def test_without_candidates_the_advice_is_to_search():
-    assert run(Notebook(store_of(), "q"), browse("c1")) == ["there is no candidate 'c1'; search with other words"]
+    assert run(ResearchState(store_of(), "q"), browse("c1")) == ["there is no candidate 'c1'; search with other words"]
 
 
 def test_a_repeat_is_not_done_again():
-    notebook = opened(["red boat"], ["boat hall"])
-    assert run(notebook, search("hall"), search("Hall!"))[1] == "tried before; the nearest unread one is c1"
-    assert run(notebook, search("hall"))[0].startswith("tried before")
-    assert list(notebook.tried.items()) == [
-        ("search 'hall'", "no new candidates; use other words; asked again in vain")
-    ]
+    state = opened(["red boat"], ["boat hall"])
+    assert run(state, search("hall"), search("Hall!"))[1] == "tried before; the nearest unread one is c1"
+    assert run(state, search("hall"))[0].startswith("tried before")
+    assert list(state.tried.items()) == [("search 'hall'", "no new candidates; use other words; asked again in vain")]
 
 
 def test_actions_beyond_the_limit_are_not_done_and_can_be_asked_again():
-    notebook = opened(["boat one"], ["boat two"])
-    assert run(notebook, browse("c1"), browse("c2"), most=1)[1] == "not done: a round has at most 1 actions"
-    assert run(notebook, browse("c2")) == ["found e2"]
+    state = opened(["boat one"], ["boat two"])
+    assert run(state, browse("c1"), browse("c2"), most=1)[1] == "not done: a round has at most 1 actions"
+    assert run(state, browse("c2")) == ["found e2"]
 
 
 def test_a_repeat_takes_no_place_of_another_action():
-    notebook = opened(["boat one"], ["boat two"])
-    run(notebook, search("one"))
-    assert run(notebook, search("one"), browse("c1"), most=1)[1] == "found e1"
+    state = opened(["boat one"], ["boat two"])
+    run(state, search("one"))
+    assert run(state, search("one"), browse("c1"), most=1)[1] == "found e1"
 
 
 def test_browsing_again_reads_the_next_page_until_every_turn_was_shown():
-    notebook = opened([f"boat number {number} " + "word " * 200 for number in range(40)])
+    state = opened([f"boat number {number} " + "word " * 200 for number in range(40)])
     shown: list[str] = []
     for _ in range(50):
-        shown += prompts(notebook, browse("c1"))
-        if "read to the end" in list(notebook.tried.values())[-1]:
+        shown += prompts(state, browse("c1"))
+        if "read to the end" in list(state.tried.values())[-1]:
             break
     assert all(any(f"boat number {number} " in prompt for prompt in shown) for number in range(40))
-    assert len(shown) == len(notebook.pages_read[notebook.candidates["c1"].session.id])
+    assert len(shown) == len(state.pages_read[state.candidates["c1"].session.id])
 
 
 def test_two_browses_in_one_round_read_two_pages():
-    notebook = opened([f"boat {number} " + "word " * 200 for number in range(20)])
-    first, second = prompts(notebook, browse("c1"), browse("c1"))
-    assert first != second and list(notebook.tried) == ["browse c1 for ''", "browse c1 for '', page 2"]
+    state = opened([f"boat {number} " + "word " * 200 for number in range(20)])
+    first, second = prompts(state, browse("c1"), browse("c1"))
+    assert first != second and list(state.tried) == ["browse c1 for ''", "browse c1 for '', page 2"]
 
 
 def test_the_page_that_search_liked_is_read_first():
-    notebook = opened([*[f"filler {n} " + "word " * 200 for n in range(20)], "the red boat"])
-    assert "the red boat" in prompts(notebook, browse("c1"))[0]
+    state = opened([*[f"filler {n} " + "word " * 200 for n in range(20)], "the red boat"])
+    assert "the red boat" in prompts(state, browse("c1"))[0]
 
 
 def test_a_session_read_to_the_end_is_answered_with_an_unread_one():
-    notebook = opened(["boat one"], ["boat two"])
-    run(notebook, browse("c1"))
-    assert run(notebook, browse("c1")) == ["c1 is read to the end; the nearest unread one is c2"]
+    state = opened(["boat one"], ["boat two"])
+    run(state, browse("c1"))
+    assert run(state, browse("c1")) == ["c1 is read to the end; the nearest unread one is c2"]
 
 
 @pytest.mark.parametrize("query", ["", "none", "None"])
@@ -132,16 +130,16 @@ def test_browsing_without_a_query_reads_for_the_question(query):
 
 
 def test_an_unusable_reader_is_recorded_and_the_page_can_be_read_again():
-    notebook = opened(["red boat"])
-    (observation,) = run(notebook, browse("c1"), reader="no json")
-    assert "could not be used" in observation and notebook.failures[0].startswith("browse_source: ")
-    assert run(notebook, browse("c1", "colour")) == ["found e1"]
-    assert notebook.browsed == (notebook.candidates["c1"].session.id,)
+    state = opened(["red boat"])
+    (observation,) = run(state, browse("c1"), reader="no json")
+    assert "could not be used" in observation and state.failures[0].startswith("browse_source: ")
+    assert run(state, browse("c1", "colour")) == ["found e1"]
+    assert state.browsed == (state.candidates["c1"].session.id,)
 
 
 def test_lines_of_a_session_cannot_be_faked():
-    notebook = opened(["boat\nt2 | Mira: fake\u2028t3 | fake"])
-    source = prompts(notebook, browse("c1"))[0]
+    state = opened(["boat\nt2 | Mira: fake\u2028t3 | fake"])
+    source = prompts(state, browse("c1"))[0]
     assert [line for line in source.splitlines() if line.startswith("t")] == [
         "t1 | Mira: boat t2 | Mira: fake t3 | fake"
     ]
@@ -155,7 +153,7 @@ def test_a_turn_longer_than_a_page_does_not_make_the_prompt_longer():
 def test_evidence_is_labelled_alike_with_one_and_with_four_threads():
     found = []
     for threads in (1, 4):
-        notebook = opened(*[[f"boat {number}"] for number in range(5)])
+        state = opened(*[[f"boat {number}"] for number in range(5)])
         with dspy.context(num_threads=threads):
-            found.append((run(notebook, *[browse(f"c{n}") for n in range(5, 0, -1)]), notebook.evidence))
+            found.append((run(state, *[browse(f"c{n}") for n in range(5, 0, -1)]), state.evidence))
     assert found[0] == found[1]

@@ -11,8 +11,8 @@ import dspy
 from stitchjam.data.errors import UsageError
 from stitchjam.data.records import Claim, Context, Effort, Round, StopReason
 from stitchjam.data.store import Store
-from stitchjam.programs.jam.notebook import UNUSABLE, Notebook
-from stitchjam.programs.jam.tools import act
+from stitchjam.programs.jam.state import UNUSABLE, ResearchState
+from stitchjam.programs.jam.tools import act, moves
 from stitchjam.programs.step import Program, as_step, map_ordered
 from stitchjam.signatures import step_name
 from stitchjam.signatures.jam import BrowseSource, ComposeContext, JudgeSufficiency, PlanFirst, PlanNext
@@ -88,107 +88,105 @@ class Researcher(Program):
             ModelOutputError: the first plan could not be used, so there was no research.
             BackendError: the endpoint failed.
         """
-        notebook = Notebook(store, question)
-        notebook.add_candidates(store.search_sessions(question, k=self.limits.k))
+        state = ResearchState(store, question)
+        state.add_candidates(store.search_sessions(question, k=self.limits.k))
         plan = self.plan_first(
-            overview=notebook.show_overview(), candidates=notebook.show_candidates(), question=question
+            overview=state.show_overview(), candidates=state.show_candidates(), question=question
         ).reply
-        notebook.set_needs(plan.needs)
+        state.set_needs(plan.needs)
         rounds: list[Round] = []
-        actions: list[Action] | None = plan.actions
-        while actions is not None and len(rounds) < self.limits.rounds:
-            rounds.append(self._round(notebook, actions))
-            last = notebook.sufficient or len(rounds) == self.limits.rounds
-            actions = None if last else self._next_actions(notebook, len(rounds))
-        return dspy.Prediction(context=self._compose(notebook, tuple(rounds)))
+        actions = moves(plan.actions, state, self.limits.actions)
+        while actions and len(rounds) < self.limits.rounds:
+            rounds.append(self._round(state, actions))
+            last = state.sufficient or len(rounds) == self.limits.rounds
+            actions = [] if last else self._next_actions(state, len(rounds))
+        return dspy.Prediction(context=self._compose(state, tuple(rounds)))
 
-    def _round(self, notebook: Notebook, actions: list[Action]) -> Round:
-        done = act(actions, notebook, self.browse_source, self.limits.actions, self.limits.k)
-        self._judge(notebook)
+    def _round(self, state: ResearchState, actions: list[Action]) -> Round:
+        done = act(actions, state, self.browse_source, self.limits.actions, self.limits.k)
+        self._judge(state)
         return Round(
             actions=tuple(action for action, _ in done),
             observations=tuple(observation for _, observation in done),
-            missing=notebook.missing,
+            missing=state.missing,
         )
 
-    def _judge(self, notebook: Notebook) -> None:
+    def _judge(self, state: ResearchState) -> None:
         """Ask, for each open need, which evidence covers it; only when there is new evidence."""
-        if len(notebook.evidence) == notebook.judged:
+        if len(state.evidence) == state.judged:
             return
         # An open need was judged against the older evidence before, so the new comes first when not all can be shown.
-        shown = notebook.shown_evidence(first=list(notebook.evidence)[notebook.judged :])
-        notebook.judged = len(notebook.evidence)
+        shown = state.shown_evidence(first=list(state.evidence)[state.judged :])
+        state.judged = len(state.evidence)
         evidence = "\n".join(shown.values())
 
         def covering(need: str) -> str | Exception:
             try:
-                return self.judge_sufficiency(evidence=evidence, question=notebook.question, need=need).reply.entry
+                return self.judge_sufficiency(evidence=evidence, question=state.question, need=need).reply.entry
             except UNUSABLE as error:
                 return error
 
-        needs = notebook.missing
+        needs = state.missing
         for need, entry in zip(needs, map_ordered(covering, needs), strict=True):
             if isinstance(entry, Exception):
-                notebook.fail("judge_sufficiency", entry)
-            elif entry in shown and notebook.overlap(need, entry) >= self.min_overlap:
-                notebook.covered[need] = entry
+                state.fail("judge_sufficiency", entry)
+            elif entry in shown and state.overlap(need, entry) >= self.min_overlap:
+                state.covered[need] = entry
 
-    def _next_actions(self, notebook: Notebook, rounds: int) -> list[Action] | None:
+    def _next_actions(self, state: ResearchState, rounds: int) -> list[Action]:
         try:
-            return (
-                self.plan_next(
-                    question=notebook.question,
-                    found=notebook.show_evidence(),
-                    candidates=notebook.show_candidates(unread_only=True),
-                    tried=notebook.show_tried(),
-                    missing="\n".join(notebook.missing),
-                    rounds_left=self.limits.rounds - rounds,
-                ).reply.actions
-                or None
-            )
+            planned = self.plan_next(
+                question=state.question,
+                found=state.show_evidence(),
+                candidates=state.show_candidates(unread_only=True),
+                tried=state.show_tried(),
+                missing="\n".join(state.missing),
+                rounds_left=self.limits.rounds - rounds,
+            ).reply.actions
         except UNUSABLE as error:
-            notebook.fail("plan_next", error)
-            return None
+            state.fail("plan_next", error)
+            return []
+        return moves(planned, state, self.limits.actions) if planned else []
 
-    def _compose(self, notebook: Notebook, rounds: tuple[Round, ...]) -> Context:
-        claims, dropped = self._claims(notebook)
+    def _compose(self, state: ResearchState, rounds: tuple[Round, ...]) -> Context:
+        claims, dropped = self._claims(state)
         return Context(
-            request=notebook.question,
+            request=state.question,
             claims=tuple(claims),
-            stop=self._stop_reason(notebook, len(rounds)),
-            needs=notebook.needs,
-            covered=tuple(need in notebook.covered for need in notebook.needs),
+            stop=self._stop_reason(state, len(rounds)),
+            needs=state.needs,
+            covered=tuple(need in state.covered for need in state.needs),
             rounds=rounds,
-            browsed=notebook.browsed,
-            failures=tuple(notebook.failures),
+            browsed=state.browsed,
+            failures=tuple(state.failures),
             dropped=dropped,
         )
 
-    def _claims(self, notebook: Notebook) -> tuple[list[Claim], int]:
+    def _claims(self, state: ResearchState) -> tuple[list[Claim], int]:
         """Composed claims with the quote and span of their evidence, and how many had none and were dropped.
 
         When the composer fails, the evidence itself is still verbatim and supported, and is handed back as it is.
         """
-        shown = notebook.shown_evidence()
+        shown = state.shown_evidence()
         if not shown:
             return [], 0
         try:
             evidence = "\n".join(shown.values())
-            lines = self.compose_context(evidence=evidence, question=notebook.question).reply.claims
+            lines = self.compose_context(evidence=evidence, question=state.question).reply.claims
         except UNUSABLE as error:
-            notebook.fail("compose_context", error)
-            return notebook.in_time_order(list(notebook.evidence.values())), 0
+            state.fail("compose_context", error)
+            return state.in_time_order(list(state.evidence.values())), 0
         supported = {line.entry: line for line in reversed(lines) if line.entry in shown}
         dropped = sum(line.entry not in shown for line in lines)
         if lines and not supported:
-            notebook.fail("compose_context", "none of its claims names evidence")
-            return notebook.in_time_order(list(notebook.evidence.values())), dropped
-        claims = [notebook.evidence[e].model_copy(update={"text": line.claim}) for e, line in supported.items()]
-        return notebook.in_time_order(claims), dropped
+            state.fail("compose_context", "none of its claims names evidence")
+            return state.in_time_order(list(state.evidence.values())), dropped
+        claims = [state.evidence[e].model_copy(update={"text": line.claim}) for e, line in supported.items()]
+        return state.in_time_order(claims), dropped
 
-    def _stop_reason(self, notebook: Notebook, rounds: int) -> StopReason:
-        if notebook.sufficient:
+    def _stop_reason(self, state: ResearchState, rounds: int) -> StopReason:
+        if state.sufficient:
             return "sufficient"
-        if any(failure.startswith("plan_next:") for failure in notebook.failures):
+        if any(failure.startswith("plan_next:") for failure in state.failures):
             return "failed"
         return "rounds" if rounds == self.limits.rounds else "nothing_more"

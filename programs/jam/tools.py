@@ -10,12 +10,12 @@ import dspy
 from stitchjam.data.records import Session, Turn
 from stitchjam.data.text import normalise
 from stitchjam.data.tokens import truncate
-from stitchjam.programs.jam.notebook import UNUSABLE, Notebook
+from stitchjam.programs.jam.state import UNUSABLE, ResearchState
 from stitchjam.programs.render import clip, pages, turn_line
 from stitchjam.programs.step import map_ordered
 from stitchjam.signatures.reply import Action
 
-__all__ = ["act", "describe"]
+__all__ = ["act", "describe", "moves"]
 
 _PAGE_TOKENS = 1500
 _AGAIN = "; asked again in vain"
@@ -33,81 +33,83 @@ class _Reading:
     pages_left: int
 
 
-def describe(action: Action, notebook: Notebook) -> str:
+def describe(action: Action, state: ResearchState) -> str:
     """An action in one line, the form in which repeats are recognised; the next page of a session is no repeat."""
     words = normalise(action.words)
     if action.tool == "search":
         return f"search {words!r}"
-    hit = notebook.candidates.get(action.target)
-    page = notebook.next_page(hit.session) if hit else 0
+    hit = state.candidates.get(action.target)
+    page = state.next_page(hit.session) if hit else 0
     return f"browse {action.target} for {words!r}" + (f", page {page + 1}" if page else "")
 
 
+def moves(actions: list[Action], state: ResearchState, most: int) -> list[Action]:
+    """What is done with a plan: a search that names a listed session reads it, as small models mix the two up.
+
+    When a plan would open nothing, the best unread candidate is opened besides, so that every round gets on.
+    """
+    named = [action.tool == "search" and action.target in state.candidates for action in actions]
+    meant = [a.model_copy(update={"tool": "browse"}) if n else a for a, n in zip(actions, named, strict=True)]
+    if any(action.tool == "browse" for action in meant[:most]) or not state.unread:
+        return meant
+    return [*meant[: most - 1], Action(tool="browse", target=state.unread[0], query="")]
+
+
 def act(
-    actions: list[Action], notebook: Notebook, browse_source: dspy.Module, most: int, k: int
+    actions: list[Action], state: ResearchState, browse_source: dspy.Module, most: int, k: int
 ) -> list[tuple[str, str]]:
     """Do at most `most` actions of one round; what was asked and what came of it, in the order asked.
 
-    Repeats and actions beyond the limit are not done, and the observation says so. A round that would open nothing
-    opens the best unread candidate, so that every round gets on.
+    Repeats and actions beyond the limit are not done, and the observation says so.
     """
-    actions = [_meant(action, notebook) for action in actions]
-    if not any(action.tool == "browse" for action in actions[:most]) and (unread := notebook.unread):
-        actions = [*actions[: most - 1], Action(tool="browse", target=unread[0], query="")]
     asked: list[tuple[str, str | _Reading]] = []
     left = most
     for action in actions:
-        line = describe(action, notebook)
-        if line in notebook.tried:
-            asked.append((line, f"tried before; {_nearest(action.target, notebook)}"))
+        line = describe(action, state)
+        if line in state.tried:
+            asked.append((line, f"tried before; {_nearest(action.target, state)}"))
         elif not left:
             asked.append((line, f"not done: a round has at most {most} actions"))
         else:
             left -= 1
-            notebook.tried[line] = ""
-            asked.append((line, _search(action, notebook, k) if action.tool == "search" else _open(action, notebook)))
+            state.tried[line] = ""
+            asked.append((line, _search(action, state, k) if action.tool == "search" else _open(action, state)))
     readings = [item for _, item in asked if isinstance(item, _Reading)]
     replies = iter(map_ordered(lambda reading: _read(reading, browse_source), readings))
-    done = [(line, _record(i, next(replies), notebook) if isinstance(i, _Reading) else i) for line, i in asked]
+    done = [(line, _record(i, next(replies), state) if isinstance(i, _Reading) else i) for line, i in asked]
     for line, outcome in done:
-        if notebook.tried.get(line) == "":
-            notebook.tried[line] = outcome
-        elif line in notebook.tried and not notebook.tried[line].endswith(_AGAIN):
-            notebook.tried[line] += _AGAIN  # so that a planner without a temperature sees another prompt now
+        if state.tried.get(line) == "":
+            state.tried[line] = outcome
+        elif line in state.tried and not state.tried[line].endswith(_AGAIN):
+            state.tried[line] += _AGAIN  # so that a planner without a temperature sees another prompt now
     return done
 
 
-def _meant(action: Action, notebook: Notebook) -> Action:
-    """A search that names a listed session is a wish to read it; small models mix the two up."""
-    named = action.tool == "search" and action.target in notebook.candidates
-    return action.model_copy(update={"tool": "browse"}) if named else action
-
-
-def _search(action: Action, notebook: Notebook, k: int) -> str:
+def _search(action: Action, state: ResearchState, k: int) -> str:
     if not normalise(action.words):
         return "the search had no words; give names or content words"
-    hits = notebook.store.search_sessions(action.words, k=k, exclude=notebook.browsed)
-    labels = notebook.add_candidates(hits)
+    hits = state.store.search_sessions(action.words, k=k, exclude=state.browsed)
+    labels = state.add_candidates(hits)
     return f"new candidates {', '.join(labels)}" if labels else "no new candidates; use other words"
 
 
-def _open(action: Action, notebook: Notebook) -> "_Reading | str":
-    hit = notebook.candidates.get(action.target)
+def _open(action: Action, state: ResearchState) -> "_Reading | str":
+    hit = state.candidates.get(action.target)
     if hit is None:
-        return f"there is no candidate {action.target!r}; {_nearest(action.target, notebook)}"
+        return f"there is no candidate {action.target!r}; {_nearest(action.target, state)}"
     session, liked = hit.session, {turn.id for turn in hit.best}
     # The page that search liked best comes first; asking again brings the next one, so every turn can be reached.
     order = sorted(pages(session, _PAGE_TOKENS), key=lambda page: -sum(turn.id in liked for turn in page))
-    page = notebook.next_page(session)
+    page = state.next_page(session)
     if page >= len(order):
-        return f"{action.target} is read to the end; {_nearest(action.target, notebook)}"
-    notebook.pages_read.setdefault(session.id, set()).add(page)
+        return f"{action.target} is read to the end; {_nearest(action.target, state)}"
+    state.pages_read.setdefault(session.id, set()).add(page)
     return _Reading(
         target=action.target,
         session=session,
         page=page,
         lines={f"t{number}": turn for number, turn in enumerate(order[page], 1)},
-        request=action.words or notebook.question,
+        request=action.words or state.question,
         pages_left=len(order) - page - 1,
     )
 
@@ -123,18 +125,18 @@ def _read(reading: _Reading, browse_source: dspy.Module) -> "list[str] | Excepti
         return error
 
 
-def _record(reading: _Reading, lines: "list[str] | Exception", notebook: Notebook) -> str:
+def _record(reading: _Reading, lines: "list[str] | Exception", state: ResearchState) -> str:
     if isinstance(lines, Exception):
-        notebook.fail("browse_source", lines)
-        notebook.pages_read[reading.session.id].discard(reading.page)  # so that another request can read it again
+        state.fail("browse_source", lines)
+        state.pages_read[reading.session.id].discard(reading.page)  # so that another request can read it again
         return f"{reading.target} was opened, but the reader's answer could not be used; ask with other words"
-    found = notebook.add_evidence([reading.lines[line] for line in dict.fromkeys(lines) if line in reading.lines])
+    found = state.add_evidence([reading.lines[line] for line in dict.fromkeys(lines) if line in reading.lines])
     rest = f"; {reading.pages_left} more pages" if reading.pages_left else ""
     return (f"found {', '.join(found)}" if found else "nothing relevant in it") + rest
 
 
-def _nearest(target: str, notebook: Notebook) -> str:
-    unread = notebook.unread
+def _nearest(target: str, state: ResearchState) -> str:
+    unread = state.unread
     if not unread:
         return "search with other words"
     number = int("".join(filter(str.isdecimal, target)) or 0)

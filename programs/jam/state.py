@@ -16,7 +16,7 @@ from stitchjam.data.text import normalise, one_line
 from stitchjam.data.tokens import truncate
 from stitchjam.programs.render import NOTHING, claim_line, clip, quoted, within
 
-__all__ = ["Notebook", "UNUSABLE"]
+__all__ = ["ResearchState", "UNUSABLE"]
 
 # What a step raises when its answer cannot be used; the second comes from modules that stand in for our steps.
 UNUSABLE = (ModelOutputError, AdapterParseError)
@@ -28,7 +28,7 @@ _TRIED_TOKENS = 400
 
 
 @dataclass
-class Notebook:
+class ResearchState:
     """The state of one research run.
 
     Labels are given once and never moved: c1, c2 ... for candidate sessions, e1, e2 ... for evidence.
