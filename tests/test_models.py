@@ -165,3 +165,8 @@ def test_a_folder_is_not_a_model(folder, tmp_path):
 def test_the_table_is_pinned():
     (model,) = models.MODELS.values()
     assert model.name == "smollm2-135m" and "==" in model.wheel and len(model.sha256) == 64
+
+
+@pytest.mark.parametrize("spec", ["local:qwen-coder-1.5b", "local:some/qwen-coder-1.5b.gguf", "openai/qwen-coder-1.5b"])
+def test_a_name_with_a_dot_is_not_cut_at_it(spec):
+    assert models.name_of(spec) == "qwen-coder-1.5b"

@@ -22,6 +22,9 @@ def test_a_notebook_runs_with_recorded_replies(path, tmp_path, monkeypatch):
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(FOLDER)}}).execute()
     if RECORD:
+        for cell in notebook.cells:  # warnings would tell where things lie on this machine
+            if "outputs" in cell:
+                cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
         nbformat.write(notebook, path)
     else:
         assert {file: file.read_bytes() for file in FOLDER.rglob("*.jsonl")} == before
