@@ -7,8 +7,6 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,6 +17,7 @@ os.environ.setdefault("TQDM_DISABLE", "1")
 import typer  # noqa: E402
 
 from stitchjam.data.errors import BudgetStop, PublishRefused, StitchjamError, UsageError  # noqa: E402
+from stitchjam.data.secrets import hide_secrets  # noqa: E402
 
 EPILOG = (
     "Exit codes: 0 done, 1 failed, 2 wrong usage or config, 3 wrong data or artifact, 4 model or endpoint, "
@@ -48,34 +47,22 @@ def root(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")
     """Agent memory as DSPy programs that are compiled for your model."""
 
 
-def _print(stream: Any, lines: tuple[object, ...]) -> None:
-    from rich.console import Console
+def _show(stream: Any, lines: tuple[object, ...]) -> None:
+    from stitchjam.data.console import show
 
-    console = Console(file=stream, soft_wrap=True, highlight=False, emoji=False)
-    for line in lines:
-        # Text from a memory may hold terminal commands.
-        console.print(line.replace("\x1b", "\N{SYMBOL FOR ESCAPE}") if isinstance(line, str) else line, markup=False)
+    show(stream, lines)
 
 
 def _say(*lines: object) -> None:
     """Progress and notes go to standard error, so that standard output stays data."""
-    _print(sys.stderr, lines)
+    _show(sys.stderr, lines)
 
 
 def _out(as_json: bool, value: Any, *lines: object) -> None:
     if as_json:
-        print(json.dumps(value, ensure_ascii=False))
+        print(json.dumps(value, ensure_ascii=sys.stdout.encoding.lower() != "utf-8"))
     else:
-        _print(sys.stdout, lines)
-
-
-@contextmanager
-def _resumable() -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        _say("stopped; replies so far are kept, and the same command goes on from here")
-        raise typer.Exit(130) from None
+        _show(sys.stdout, lines)
 
 
 @app.command()
@@ -115,7 +102,12 @@ def ask(
     with replies(None), settings_for(open_bindings(config, model, _say)), metered() as ledger:
         found = asker(chosen)(question=question, store=store)
     value = {"answer": found.answer.model_dump(), "context": found.context.model_dump(), "usage": usage_rows(ledger)}
-    _out(as_json, value, *answer_lines(found.answer, store), *(trace_lines(found.context) if trace else ()))
+    _out(
+        as_json,
+        value,
+        *answer_lines(found.answer, store, found.context),
+        *(trace_lines(found.context) if trace else ()),
+    )
     _say(usage_line(ledger))
 
 
@@ -137,30 +129,33 @@ def evaluate_program(
 ) -> None:
     """Score a program on questions with gold answers and evidence."""
     from stitchjam.backends.bindings import open_bindings
-    from stitchjam.backends.replay import replies
-    from stitchjam.backends.usage import Budget, metered
+    from stitchjam.data.console import resumable
     from stitchjam.data.sample import load_data
-    from stitchjam.optimizers.evaluate import evaluate, write_rows
+    from stitchjam.optimizers.evaluate import evaluate_kept, require_answers, write_rows
     from stitchjam.optimizers.metrics import check_fit, make_metric
     from stitchjam.optimizers.progress import progress_shown
     from stitchjam.optimizers.report import report_line, report_table, usage_rows, usage_table
     from stitchjam.optimizers.task import examples, select
     from stitchjam.programs.artifact import open_program
-    from stitchjam.programs.step import settings_for
 
     data, (name, loaded) = load_data(history, questions), open_program(program, effort)
     asked = select(data.questions, split, limit)
     judge = make_metric(metric, asked, data.store)
     check_fit(judge, name)
-    bindings = open_bindings(config, model, _say)
-    cases = examples(name, asked, data.store)
-    with _resumable(), replies(runs / "eval" / "replies.jsonl"), settings_for(bindings, threads):
-        with metered(budget=Budget()) as ledger, progress_shown(sys.stderr, {"eval": len(asked)}) as tick:
-            report = evaluate(loaded, cases, judge, threads, lambda row: tick("eval", row.id, row.value))
+    bindings, cases, kept = open_bindings(config, model, _say), examples(name, asked, data.store), runs / "eval"
+    with resumable(), progress_shown(sys.stderr, {"eval": len(asked)}) as tick:
+        report, ledger = evaluate_kept(loaded, cases, judge, bindings, kept / "replies.jsonl", threads,
+                                       lambda row: tick("eval", row.id, row.value))  # fmt: skip
+    _out(
+        as_json,
+        report.summary() | {"usage": usage_rows(ledger)},
+        report_table(report),
+        usage_table(ledger),
+        report_line(report),
+    )
     if out:
         write_rows(out, report)
-    figures = report.summary() | {"usage": usage_rows(ledger)}
-    _out(as_json, figures, report_table(report), usage_table(ledger), report_line(report))
+    require_answers(report, kept)
 
 
 @app.command("compile")
@@ -188,6 +183,7 @@ def compile_command(
     _fix_hash_seed()
     from stitchjam.backends.bindings import open_bindings
     from stitchjam.backends.usage import Budget
+    from stitchjam.data.console import resumable
     from stitchjam.data.sample import load_data
     from stitchjam.optimizers.compile import Job, compile_program, plan_only
     from stitchjam.optimizers.metrics import check_fit, make_metric
@@ -212,11 +208,12 @@ def compile_command(
         threads=threads,
     )
     budget = Budget(calls=calls, seconds=minutes and minutes * 60, cost=dollars)
-    with _resumable(), progress_shown(sys.stderr, job.totals) as tick:
+    with resumable(), progress_shown(sys.stderr, job.totals) as tick:
         estimate = plan_only(job, budget, tick)
-        if plan:
-            return _out(as_json, estimate.model_dump(), plan_line(estimate))
-        _say(plan_line(estimate))
+    if plan:
+        return _out(as_json, estimate.model_dump(), plan_line(estimate))
+    _say(plan_line(estimate))
+    with resumable(), progress_shown(sys.stderr, job.totals) as tick:
         done = compile_program(job, budget, tick)
     _out(as_json, compiled_summary(done), *compiled_lines(done))
     if done.manifest.refused:
@@ -233,11 +230,12 @@ def _fix_hash_seed() -> None:
 def demo(folder: Annotated[Path, typer.Option(help="Everything is written here.")] = Path("demo")) -> None:
     """The whole story on a tiny model and the sample: ask, compile, judge, save, reload, ask again."""
     _fix_hash_seed()
+    from stitchjam.data.console import resumable
     from stitchjam.optimizers.demo import run_demo
     from stitchjam.optimizers.progress import progress_shown
 
-    with _resumable():
-        run_demo(folder, lambda line: _print(sys.stdout, (line,)), lambda totals: progress_shown(sys.stderr, totals))
+    with resumable():
+        run_demo(folder, lambda line: _show(sys.stdout, (line,)), lambda totals: progress_shown(sys.stderr, totals))
 
 
 @models_app.command("pull")
@@ -285,14 +283,16 @@ def artifact_check(folder: Path) -> None:
 
 def main() -> None:
     """Run the command line; every expected error is one line and an exit code."""
+    for stream in (sys.stdout, sys.stderr):  # an answer is paid for, whatever the terminal can show
+        getattr(stream, "reconfigure", dict)(errors="backslashreplace")
     debug = "--debug" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
     try:
         app()
     except (StitchjamError, BudgetStop, OSError) as error:  # an OSError is a file or folder that cannot be used
         if debug:
-            traceback.print_exc()
-        _say(f"error: {error}")
+            _say(hide_secrets(traceback.format_exc()))  # a server may repeat the key it refuses
+        _say(f"error: {hide_secrets(str(error))}")
         sys.exit(getattr(error, "exit_code", 1))
 
 

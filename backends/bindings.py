@@ -39,8 +39,8 @@ __all__ = [
 Find = Callable[[Endpoint], Structure | None]
 Role = Literal["task", "teacher", "reflector", "judge"]
 _SECRET = re.compile(r"(?<!max_)(key|token|secret|password|credential|header|auth|authorization|bearer)s?$", re.I)
-# Parts of an address that hold keys: user:password@ and ?api_key=
-_SECRET_IN_URL = re.compile(r"//[^/]*@|[?&][^=]*(key|token|secret|sig|auth|password)[^=]*=", re.I)
+# An address needs none of these, and each can carry a password or key.
+_SECRET_IN_URL = re.compile(r"[@?#]")
 # OpenAI's reasoning models refuse a temperature and spend hundreds of tokens before the answer.
 _REASONING = re.compile(r"(?:^|/)(?:o\d|gpt-[5-9])(?![^/]*-chat)[^/]*$")
 _ALLOWED = {"api_key_env", "max_tokens"}
@@ -76,7 +76,7 @@ class ModelConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model: str = Field(min_length=1)
+    model: str = Field(min_length=1, pattern=r"^[^?#]+$")  # what follows these may be a key
     api_base: str | None = None
     api_key_env: str | None = None
     structure: Structure | None = None
@@ -90,7 +90,7 @@ class ModelConfig(BaseModel):
     @classmethod
     def _is_a_name(cls, value: str | None) -> str | None:
         # Capitals only: a key put here by mistake would otherwise be shown in "needs its key in $...".
-        if value is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", value):
+        if value is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]{0,15}|(?=.*_)[A-Z_][A-Z0-9_]{0,80}", value):
             raise ValueError('give the name of an environment variable, in capitals, such as "OPENAI_API_KEY"')
         return value
 
@@ -98,7 +98,7 @@ class ModelConfig(BaseModel):
     @classmethod
     def _holds_no_secret(cls, value: str | None) -> str | None:
         if value is not None and _SECRET_IN_URL.search(value):
-            raise ValueError("this address holds a password or key; use api_key_env instead")
+            raise ValueError("an address with @, ? or # may hold a password or key; use api_key_env instead")
         return value
 
     @property
@@ -205,12 +205,17 @@ def _secret_message(path: Path, name: str) -> str:
     )
 
 
+def _shown(name: str) -> str:
+    """A name for a message; one that may be a key put in the wrong place is not repeated."""
+    return "(hidden, it looks like a key)" if re.search(r"\w{16,}", name) and re.search(r"\d", name) else repr(name)
+
+
 def _known(name: str, known: Iterable[str], what: str, path: Path) -> None:
     known = sorted(known)
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise UsageError(f"{path}: unknown {what} {name!r}; {hint}Known: {', '.join(known)}")
+        raise UsageError(f"{path}: unknown {what} {_shown(name)}; {hint}Known: {', '.join(known)}")
 
 
 def _parse(path: Path) -> _File:
@@ -267,7 +272,7 @@ def open_bindings(config: Path, model: str | None = None, say: Callable[[str], N
 
     Args:
         config: the config file.
-        model: see `bind_model`.
+        model: a model of the config file by its name, else see `bind_model`.
         say: is told when an endpoint is probed for the first time; None does not probe.
     """
 
@@ -277,4 +282,6 @@ def open_bindings(config: Path, model: str | None = None, say: Callable[[str], N
         say(f"probing once how {endpoint.alias!r} can be held to a form of answer")
         return probe_structure(endpoint)
 
+    if model and config.is_file() and model in (known := _parse(config).models):
+        return Bindings({"task": make_lm(known[model].endpoint(model, find))})
     return bind_model(model, find) if model else read_config(config, find)

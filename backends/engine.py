@@ -10,10 +10,12 @@ from typing import Any, Literal
 import dspy
 import tenacity
 from dspy import lm15
+from dspy.clients._litellm import get_litellm
 from dspy.clients.engines import LiteLLMEngine
 
 from stitchjam.backends.usage import Usage, settle
 from stitchjam.data.errors import BudgetStop, StitchjamError, UsageError
+from stitchjam.data.secrets import hide_secrets
 
 __all__ = ["BoundEngine", "Endpoint", "Structure", "first_line", "make_lm"]
 
@@ -61,8 +63,8 @@ class Endpoint:
 
 
 def first_line(error: Exception) -> str:
-    """What went wrong; dspy adds advice for its own users on further lines."""
-    return str(error).split("\n")[0][:400].rstrip(". ")
+    """What went wrong, without secrets; dspy adds advice for its own users on further lines."""
+    return hide_secrets(str(error).split("\n")[0])[:400].rstrip(". ")
 
 
 def _wait(state: tenacity.RetryCallState) -> float:
@@ -103,6 +105,11 @@ class BoundEngine(LiteLLMEngine):
             return {"api_key": "not-needed"}  # the client refuses to start without any
         return {}
 
+    def _warm_up(self) -> None:
+        """Import litellm, which takes seconds; without this setting it also tries to fetch a price list."""
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+        get_litellm(feature="stitchjam")
+
     def _key(self, variable: str) -> str:
         if not os.environ.get(variable):
             raise UsageError(f"model {self.endpoint.alias!r} needs its key in ${variable}; run: export {variable}=...")
@@ -111,7 +118,13 @@ class BoundEngine(LiteLLMEngine):
     def _response(self, raw: Any, request):
         response = super()._response(raw, request)
         hidden = getattr(raw, "_hidden_params", None) or {}
-        self._settle(response.usage, cost=hidden.get("response_cost") or 0.0)
+        cost = hidden.get("response_cost")
+        self._settle(response.usage, cost=cost or 0.0)
+        budget = dspy.settings.get("budget")
+        if budget is not None and budget.cost is not None and not cost:
+            raise BudgetStop(
+                "cost", f"no price is known for {self.endpoint.model!r}; limit calls, tokens or time instead"
+            )
         return response
 
     def _settle(self, usage: lm15.Usage, cost: float) -> None:
@@ -133,6 +146,7 @@ class BoundEngine(LiteLLMEngine):
         )
         try:
             self._access()  # before the clock runs: a missing key is no call, and loading a model is no waiting time
+            self._warm_up()
             return attempts(self._attempt, request)
         except (*_OUTAGE, StitchjamError) as error:
             if dspy.settings.get("budget") is None:
@@ -174,9 +188,9 @@ class BoundEngine(LiteLLMEngine):
     def _hide_key(self, error: lm15.LM15Error) -> None:
         """Some servers repeat the key they refuse, and messages end up in reports."""
         key = os.environ.get(self.endpoint.api_key_env or "")
-        if key:
-            error.message = error.message.replace(key, "(key)")
-            error.args = (error.message, *error.args[1:])
+        message = error.message.replace(key, "(key)") if key else error.message
+        error.message = hide_secrets(message)
+        error.args = (error.message, *error.args[1:])
 
     def __deepcopy__(self, memo: dict) -> "BoundEngine":
         return self  # optimizers copy programs and LMs for every candidate; endpoints are shared

@@ -22,7 +22,7 @@ from typing import IO
 
 from stitchjam.data.errors import BackendError, DataError, UsageError
 
-__all__ = ["LocalModel", "MODELS", "download", "identity", "models_dir", "name_of", "pull", "resolve"]
+__all__ = ["LocalModel", "MODELS", "download", "identity", "models_dir", "name_of", "pull", "resolve", "stitchjam_home"]
 
 PREFIX = "local:"
 GGUF_MAGIC = b"GGUF"
@@ -64,9 +64,22 @@ MODELS = {
 
 
 def models_dir() -> Path:
-    """Folder of the GGUF files: $STITCHJAM_MODELS, else ~/.cache/stitchjam/models."""
+    """Folder of the GGUF files: $STITCHJAM_MODELS, else `models` in `stitchjam_home`."""
     chosen = os.environ.get("STITCHJAM_MODELS")
-    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "stitchjam" / "models"
+    return Path(chosen) if chosen else stitchjam_home() / "models"
+
+
+def stitchjam_home() -> Path:
+    """Where models and probe results are kept: $STITCHJAM_HOME, else ~/.cache/stitchjam.
+
+    Raises:
+        UsageError: there is no home folder, as in some containers.
+    """
+    chosen = os.environ.get("STITCHJAM_HOME")
+    try:
+        return Path(chosen) if chosen else Path.home() / ".cache" / "stitchjam"
+    except RuntimeError:
+        raise UsageError("there is no home folder to keep models in; set STITCHJAM_HOME to a folder") from None
 
 
 def resolve(spec: str) -> Path:

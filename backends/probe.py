@@ -10,7 +10,6 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal, get_args
 
 import dspy
@@ -18,11 +17,12 @@ from pydantic import Field
 
 from stitchjam.backends.adapter import StepAdapter
 from stitchjam.backends.engine import Endpoint, Structure, first_line, make_lm
+from stitchjam.backends.models import stitchjam_home
 from stitchjam.data.errors import BackendError, StitchjamError
 from stitchjam.data.tokens import count_tokens
 from stitchjam.signatures.reply import Reply
 
-__all__ = ["Probe", "known_structure", "probe", "probe_structure", "stitchjam_home"]
+__all__ = ["Probe", "known_structure", "probe", "probe_structure"]
 
 _PROMPT_WORDS = 400
 _DECODED = 48
@@ -51,11 +51,6 @@ class Probe:
     prompt_tokens_a_second: float = 0.0
     output_tokens_a_second: float = 0.0
     note: str = ""
-
-
-def stitchjam_home() -> Path:
-    """Where models and probe results are kept: $STITCHJAM_HOME, else ~/.cache/stitchjam."""
-    return Path(os.environ.get("STITCHJAM_HOME") or Path.home() / ".cache" / "stitchjam")
 
 
 def _key(endpoint: Endpoint) -> str:

@@ -3,6 +3,7 @@
 It stands at `dspy.cache`, which sees everything that changes a prompt; an engine would not see rollouts.
 """
 
+import contextlib
 import json
 import threading
 from collections.abc import Iterator
@@ -51,17 +52,18 @@ class ReplayCache(Cache):
             try:
                 row = json.loads(line)
                 self.memory_cache[row["key"]] = row["value"]
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 if number == len(lines):  # cut off by a crash: that reply is simply asked for again
-                    self._drop_tail(path, len(line))
+                    self._drop_tail(path, sum(map(len, lines)) + len(lines) - 1, len(line))
                     self._unfinished = False
                     return
                 raise DataError(f"{path}, line {number}: not a recorded reply ({error}); delete the line") from None
 
-    def _drop_tail(self, path: Path, length: int) -> None:
+    def _drop_tail(self, path: Path, size: int, length: int) -> None:
         if self.mode == "record":
             with path.open("rb+") as file:
-                file.truncate(path.stat().st_size - length)
+                if file.seek(0, 2) == size:  # else another process has mended it
+                    file.truncate(size - length)
 
     def cache_key(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> str:
         """Hash of model, messages, options and rollout; the sync and the async form share replies."""
@@ -91,7 +93,9 @@ class ReplayCache(Cache):
         ignored_args_for_cache_key: list[str] | None = None,
         enable_memory_cache: bool = True,
     ) -> None:
-        """Keep a reply; it is on disk when this returns."""
+        """Keep a reply; it is on disk when this returns. An empty one is not kept, so that it can be asked again."""
+        if isinstance(value, dict) and not any(value.get("outputs") or ()):
+            return
         super().put(request, value, ignored_args_for_cache_key, enable_memory_cache)
         if self.path is None:
             return
@@ -123,7 +127,8 @@ class ReplayCache(Cache):
     def close(self) -> None:
         """Close the file; a later reply opens it again."""
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):  # a full disk was reported when the reply could not be kept
+                self._file.close()
             self._file = None
 
 

@@ -4,7 +4,7 @@ import re
 import string
 import threading
 
-__all__ = ["escape", "normalise", "one_line", "stem", "words"]
+__all__ = ["escape", "normalise", "one_line", "printable", "stem", "words"]
 
 # A memory may hold transcripts of LM calls. Field markers of dspy adapters would open or close fields in our prompt,
 # and chat-template tokens are parsed as such by llama.cpp even inside a message.
@@ -26,6 +26,19 @@ def escape(text: str) -> str:
     for pattern, harmless in _MARKERS:
         text = pattern.sub(harmless, text)
     return text
+
+
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return chr(0x2400 + code) if code < ord(" ") else "\N{REPLACEMENT CHARACTER}"
+
+
+def printable(text: str) -> str:
+    """The text without terminal commands and changes of direction; line breaks and tabs stay."""
+    return _CONTROLS.sub(_picture, text)
 
 
 def one_line(text: str) -> str:

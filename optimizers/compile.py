@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import platform
+import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -163,6 +164,7 @@ def _check_out(folder: Path) -> None:
     check_target(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryDirectory(prefix=".stitchjam-", dir=folder.parent).cleanup()
     except OSError as error:
         raise UsageError(f"{folder}: cannot be written ({error.strerror}); choose another --out") from None
 
@@ -223,10 +225,10 @@ def compile_program(job: Job, budget: Budget | None = None, progress: Progress |
     seconds = time.monotonic() - start
     facts = _facts(job, seed, after, comparison) | {"published": not refused, "refused": refused}
     facts["demos"] = candidate.sources
-    path = place_for(job.out, bool(refused))
-    manifest = write_artifact(path, job.task.program, candidate.program, facts, _run_facts(ledger, seconds))
     for name, report in (("seed", seed), ("compiled", after)):
         write_rows(folder / f"{name}.jsonl", report)
+    path = place_for(job.out, bool(refused))
+    manifest = write_artifact(path, job.task.program, candidate.program, facts, _run_facts(ledger, seconds))
     return Compiled(path, candidate.program, manifest, seed, after, comparison, ledger, seconds)
 
 

@@ -11,14 +11,27 @@ from typing import Any, Literal
 
 import dspy
 
-from stitchjam.backends.usage import Usage, metered
-from stitchjam.data.errors import BackendError, ModelOutputError, UsageError
+from stitchjam.backends.bindings import Bindings
+from stitchjam.backends.replay import replies
+from stitchjam.backends.usage import Budget, Ledger, Usage, metered
+from stitchjam.data.errors import BackendError, ModelError, ModelOutputError, UsageError
 from stitchjam.data.records import Record
 from stitchjam.data.secrets import hide_secrets
 from stitchjam.optimizers.metrics import Metric, cited
-from stitchjam.programs.step import map_ordered
+from stitchjam.programs.step import map_ordered, settings_for
 
-__all__ = ["BACKEND_ERRORS", "Comparison", "OUTPUT_ERRORS", "Report", "Row", "compare", "evaluate", "write_rows"]
+__all__ = [
+    "BACKEND_ERRORS",
+    "Comparison",
+    "OUTPUT_ERRORS",
+    "Report",
+    "Row",
+    "compare",
+    "evaluate",
+    "evaluate_kept",
+    "require_answers",
+    "write_rows",
+]
 
 # A step of the user's own, or a plain dspy module, raises dspy's errors instead of ours.
 OUTPUT_ERRORS = (ModelOutputError, dspy.AdapterParseError)
@@ -107,6 +120,35 @@ def evaluate(
 
     with dspy.context(trace=None):  # a trace would hold every prompt until the end
         return Report(metric=metric.name, rows=tuple(map_ordered(one, examples, threads)))
+
+
+def evaluate_kept(  # noqa: PLR0913
+    program: dspy.Module,
+    examples: Sequence[dspy.Example],
+    metric: Metric,
+    bindings: Bindings,
+    kept: Path,
+    threads: int = 1,
+    progress: Callable[[Row], None] | None = None,
+) -> tuple[Report, Ledger]:
+    """`evaluate` under bindings, with replies kept in the file `kept`: a stopped run goes on, and a dead backend stops.
+
+    Raises:
+        BudgetStop: the backend is out.
+    """
+    with replies(kept), settings_for(bindings, threads), metered(budget=Budget()) as ledger:
+        return evaluate(program, examples, metric, threads, progress), ledger
+
+
+def require_answers(report: Report, kept: Path) -> None:
+    """Refuse a report in which no question was answered.
+
+    Raises:
+        ModelError: with the first reason, and what to do about replies that were kept.
+    """
+    if report.rows and not report.coverage:
+        again = f"Mend that, delete {kept} and run again" if any(row.cache_hits for row in report.rows) else ""
+        raise ModelError(f"no question was answered; first: {report.rows[0].why} {again}".rstrip())
 
 
 def write_rows(path: Path, report: Report) -> None:

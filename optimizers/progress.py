@@ -7,6 +7,8 @@ from typing import IO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from stitchjam.data.text import printable
+
 __all__ = ["progress_shown"]
 
 Tick = Callable[[str, str, float | None], None]
@@ -43,7 +45,7 @@ def _lines(console: Console, totals: Mapping[str, int]) -> Tick:
     def tick(stage: str, item: str, score: float | None = None) -> None:
         done[stage] = done.get(stage, 0) + 1
         value = "" if score is None else f"  {score:.2f}"
-        console.print(f"{stage:9}{done[stage]:>4}/{totals.get(stage, '?')}  {item}{value}", markup=False)
+        console.print(printable(f"{stage:9}{done[stage]:>4}/{totals.get(stage, '?')}  {item}{value}"), markup=False)
 
     return tick
 

@@ -102,11 +102,9 @@ def check_target(folder: Path) -> None:
 
 def place_for(out: Path, refused: bool) -> Path:
     """Where to write: a refused artifact never takes the place of a published one, which production may load."""
-    if not refused or not (out / "manifest.json").exists():
-        return out
     try:
-        published = read_manifest(out).published
-    except ArtifactError:
+        published = refused and read_manifest(out).published
+    except ArtifactError:  # there is none, or none that could be loaded
         published = False
     return out.with_name(f"{out.name}.refused") if published else out
 
@@ -172,6 +170,8 @@ def _replace(folder: Path, files: dict[str, str]) -> None:
 def _put(new: Path, folder: Path) -> None:
     """Move a folder into its place. The older one is only removed once the newer one is there."""
     old = set_aside(folder)
+    if old.is_dir() and not folder.exists():
+        old.rename(folder)  # its writer was killed in between; it stays until the newer one is in place
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             if folder.exists():

@@ -4,12 +4,14 @@ from typing import Any
 
 from pydantic import ValidationError
 from rich.table import Table
+from rich.text import Text
 
 from stitchjam.backends.probe import Probe
 from stitchjam.backends.usage import Ledger
 from stitchjam.data.errors import ArtifactError
 from stitchjam.data.records import Answer, Context
 from stitchjam.data.store import Store
+from stitchjam.data.text import one_line, printable
 from stitchjam.optimizers.compile import Compiled
 from stitchjam.optimizers.evaluate import Comparison, Report
 from stitchjam.optimizers.plan import Plan
@@ -126,7 +128,7 @@ def report_table(report: Report) -> Table:
     """One line an example."""
     table = Table("id", "score", "outcome", "why", box=None)
     for row in report.rows:
-        table.add_row(row.id, f"{row.value:.2f}", row.outcome, row.why)
+        table.add_row(Text(printable(row.id)), f"{row.value:.2f}", row.outcome, Text(printable(row.why)))
     return table
 
 
@@ -139,13 +141,17 @@ def comparison_lines(comparison: Comparison, metric: str) -> list[str]:
     ]
 
 
-def answer_lines(answer: Answer, store: Store) -> list[str]:
-    """The answer and the turns it cites, with place, date and speaker."""
-    lines = [answer.text if not answer.abstained else f"{answer.text} (the memory does not say)"]
+def answer_lines(answer: Answer, store: Store, context: Context | None = None) -> list[str]:
+    """The answer and the turns it cites, with place, date and speaker; `context` tells why there is no answer."""
+    lines = [answer.text]
+    if answer.abstained:
+        nothing = context is not None and not context.claims
+        why = "nothing was found; ask with other words, or research" if nothing else "the memory does not say"
+        lines = [f"{answer.text} ({why})"]
     for turn_id in answer.turn_ids:
         turn = store.turn(turn_id)
         place = turn.external_id or turn.id
-        lines.append(f"  [{place}] {turn.time[:10]} {turn.speaker}: {turn.text}")
+        lines.append(one_line(f"[{place}] {turn.time[:10]} {turn.speaker}: {turn.text}").join(("  ", "")))
     if not answer.abstained and not answer.turn_ids:
         lines.append("  (no turn cited)")
     return lines

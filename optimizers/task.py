@@ -73,5 +73,6 @@ def select(questions: Iterable[Question], split: str, limit: int | None = None) 
     chosen = tuple(question for question in questions if split in ("all", question.split))
     if not chosen:
         known = sorted({question.split for question in questions} - {""})
-        raise UsageError(f"no question has the split {split!r}; there are: {', '.join(['all', *known])}")
+        hint = f'use one of {", ".join(["all", *known])}, or add "split": "{split}" to questions'
+        raise UsageError(f"no question has the split {split!r}; {hint}")
     return chosen[:limit]

@@ -149,10 +149,20 @@ def as_step(replacement: Any, signature: type[dspy.Signature]) -> dspy.Module:
     if isinstance(replacement, dspy.Module):
         return replacement
     if isinstance(replacement, type) and issubclass(replacement, dspy.Signature):
+        _check_fields(replacement, signature)
         return Step(replacement, name=step_name(signature))
     if isinstance(replacement, type) and issubclass(replacement, dspy.Module):
         return replacement()
     raise UsageError(f"{replacement!r} cannot be a step; give a dspy.Module, a module class or a dspy.Signature")
+
+
+def _check_fields(given: type[dspy.Signature], signature: type[dspy.Signature]) -> None:
+    inputs, outputs = list(signature.input_fields), list(signature.output_fields)
+    if set(given.input_fields) != set(inputs) or not set(outputs) <= set(given.output_fields):
+        raise UsageError(
+            f"{given.__name__} cannot stand in for {signature.__name__}; let it take {inputs} and give {outputs}, with "
+            f"the types that {signature.__name__} has"
+        )
 
 
 def map_ordered(function: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> list[Result]:
@@ -178,13 +188,15 @@ def map_ordered(function: Callable[[Item], Result], items: Iterable[Item], threa
     try:
         if threads <= 1:
             return [run(item, trace) for item, trace in zip(items, traces, strict=True)]
-        with ThreadPoolExecutor(threads) as pool:
-            try:
-                for item, trace in zip(items, traces, strict=True):
-                    futures.append(pool.submit(contextvars.copy_context().run, run, item, trace))
-                wait(futures, return_when=FIRST_EXCEPTION)
-            finally:
-                pool.shutdown(cancel_futures=True)
+        pool = ThreadPoolExecutor(threads)
+        try:
+            for item, trace in zip(items, traces, strict=True):
+                futures.append(pool.submit(contextvars.copy_context().run, run, item, trace))
+            wait(futures, return_when=FIRST_EXCEPTION)
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)  # calls under way may take minutes
+            raise
+        pool.shutdown(cancel_futures=True)
         failed = next((n for n, future in enumerate(futures) if not future.cancelled() and future.exception()), None)
         if failed is not None:
             del traces[failed + 1 :]  # as if items had run one after the other

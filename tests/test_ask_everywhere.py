@@ -1,4 +1,4 @@
-"""The same `ask` on every kind of backend: it answers with citations, or fails with the step named; never silently empty.
+"""The same `ask` on every kind of backend: it answers with citations or fails with the step named, never silently.
 
 The same on a local GGUF file stands in test_real_model.py.
 """

@@ -257,7 +257,7 @@ def test_a_spent_budget_exits_6_and_the_same_command_goes_on(run, script, small)
         (["eval", "--metric", "end"], 2, "it scores: memory_agent"),
         (["compile", "--metric", "end"], 2, "it scores: memory_agent"),
         (["compile", "--recipe", "gepa"], 2, "unknown recipe 'gepa'"),
-        (["eval", "--split", "test"], 2, "there are: all, held_out, train"),
+        (["eval", "--split", "test"], 2, "use one of all, held_out, train"),
         (["eval", "--questions", "q.jsonl"], 2, "questions need their history"),
         (["ask", "x", "--history", "none.jsonl"], 2, "none.jsonl"),
         (["ask", "x", "--history", "empty.jsonl"], 3, "empty.jsonl"),
@@ -410,7 +410,8 @@ def test_an_interrupt_says_that_the_same_command_goes_on(command, threads):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130 and out == "" and "Traceback" not in err, lines
-    assert err.splitlines()[-1] == "stopped; replies so far are kept, and the same command goes on from here"
+    # Other threads may still finish a line after it.
+    assert "stopped; replies so far are kept, and the same command goes on from here" in err.splitlines()
     assert not Path("artifacts/answerer").exists()
 
 

@@ -331,3 +331,15 @@ def test_cost_and_host_stay_out_of_the_manifest(tmp_path):
     run = json.loads((job.out / "run.json").read_text())
     assert sum(row["calls"] for row in run["usage"]) == 11 and "python" in run["host"]
     assert "seconds" not in (job.out / "manifest.json").read_text()
+
+
+def test_a_refused_artifact_spares_a_published_one_whose_writer_was_killed(tmp_path):
+    data = small_data()
+    out = tmp_path / "out"
+    published = compile_program(make_job(tmp_path, data, oracle_lm(data)))
+    assert published.path == out and published.manifest.published
+    out.rename(tmp_path / ".out.old")  # as a kill between the two renames leaves it
+    wrong = oracle_lm(data, answer_question={"sources": [], "answer": "wrong"})
+    refused = compile_program(replace(make_job(tmp_path / "second", data, wrong), out=out))
+    assert not refused.manifest.published and refused.path != out
+    assert read_manifest(out).published

@@ -8,7 +8,8 @@ from loopback import Reply, dead_base, refusal, serving
 
 from stitchjam.backends.bindings import bind_model, read_config
 from stitchjam.backends.engine import Endpoint
-from stitchjam.backends.probe import known_structure, probe, probe_structure, stitchjam_home
+from stitchjam.backends.models import stitchjam_home
+from stitchjam.backends.probe import known_structure, probe, probe_structure
 from stitchjam.data.errors import BackendError, UsageError
 
 GOOD = {"colour": "green", "reasons": ["calm"]}

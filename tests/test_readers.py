@@ -1,6 +1,7 @@
 """Files of three formats become histories; anything else is a DataError that says where and what was expected."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -311,3 +312,14 @@ def test_agent_trajectories_with_one_system_prompt_are_sessions_of_their_own(wri
     assert len({turn.id for turn in history.turns}) == sum(len(run["traj"]) for run in runs)
     assert any(turn.speaker == "tool:get_user_details" for turn in history.turns)
     assert any(turn.text.startswith("call get_user_details({") for turn in history.turns)
+
+
+@pytest.mark.parametrize(
+    "filler", [" " * 200_000, "-" * 200_000, "--- TIMESTAMP:" * 20_000], ids=["space", "dashes", "markers"]
+)
+def test_a_turn_of_white_space_or_dashes_is_read_in_a_moment(tmp_path, filler):
+    path = tmp_path / "turns.jsonl"
+    path.write_text(json.dumps({"id": "a-turn-1", "role": "user", "content": f"hello{filler}x"}))
+    start = time.process_time()
+    read_history(path, "stitch")
+    assert time.process_time() - start < 5  # it took minutes when the search was quadratic

@@ -190,7 +190,7 @@ def test_covered_needs_are_not_judged_again():
     with dspy.context(lm=lm):
         Researcher()(question=QUESTION, store=STORE)
     judged = [field(c.prompt, "need") for c in calls(lm) if c.step == "judge_sufficiency"]
-    assert judged == ["the red boat", "its price", "its price"]
+    assert sorted(judged) == ["its price", "its price", "the red boat"]  # needs of a round are judged in threads
 
 
 def calls(lm) -> list[ScriptedCall]:

@@ -94,7 +94,7 @@ def test_select_takes_a_split_in_order_up_to_a_limit():
 
 
 def test_an_unknown_split_names_the_known_ones():
-    with pytest.raises(UsageError, match="there are: all, held_out, train"):
+    with pytest.raises(UsageError, match="use one of all, held_out, train"):
         select(DATA.questions, "test")
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from stitchjam.data.text import escape, normalise, one_line, stem, words
+from stitchjam.data.text import escape, normalise, one_line, printable, stem, words
 
 MARKERS = [
     "[[ ##",
@@ -56,3 +56,7 @@ def test_words_drop_case_punctuation_and_articles():
 def test_stems_join_the_forms_of_a_word():
     assert stem(["hiking", "hikes", "hiked"]) == ["hike"] * 3
     assert stem([]) == []
+
+
+def test_terminal_commands_and_changes_of_direction_are_made_visible():
+    assert printable("a\x1b[31m\x9b5m\u202eb\tc\nd") == "a\u241b[31m\ufffd5m\ufffdb\tc\nd"

@@ -15,6 +15,7 @@ from stitchjam.data.records import History, Question
 __all__ = ["read_stitch", "read_turns"]
 
 # Every turn of CAME-Bench ends in " ----TIMESTAMP: 2025-05-15T08:02", of LongMemEval in three dashes and its date.
+_LONGEST_MARKER = 200
 _TIMESTAMP = re.compile(r"\s*-{3,}\s*TIMESTAMP:[ \t]*(?P<time>[^\n]*?)\s*\Z")
 
 
@@ -54,11 +55,18 @@ def read_stitch(turns: str | Path, questions: str | Path | None = None) -> Loade
 
 def _turn(row: Row) -> dict[str, str]:
     text = row.text("content", "")  # proto3 JSON omits fields that are empty
-    marker = _TIMESTAMP.search(text)
+    # Only the last line is looked at, and only from its last dashes on: white space and dashes without end stay fast.
+    marker = _TIMESTAMP.search(text, _marker_start(text)) if "TIMESTAMP:" in text[-_LONGEST_MARKER:] else None
     if marker is None:
         return {"speaker": row.name("role"), "text": text}
     time = Row(row.where, {"time": marker["time"]}).time("time")
     return {"speaker": row.name("role"), "text": text[: marker.start()], "time": time}
+
+
+def _marker_start(text: str) -> int:
+    at = text.rindex("TIMESTAMP:")
+    before = text[:at].rstrip()
+    return len(before.rstrip("-").rstrip())
 
 
 def _question(row: Row, turn_ids: Mapping[str, str], seen: set[str], problems: list[str]) -> Question:
