@@ -1,5 +1,6 @@
 """Turns a compiled program into an artifact folder, published or marked as refused with every reason."""
 
+import contextlib
 import importlib.metadata
 import json
 import re
@@ -14,7 +15,7 @@ from stitchjam.data.records import Question
 from stitchjam.data.secrets import find_secret
 from stitchjam.optimizers.evaluate import Comparison, Report
 from stitchjam.optimizers.leaks import leaks
-from stitchjam.programs.artifact import SAMPLING, SCHEMA, Manifest, read_manifest, seal, set_aside
+from stitchjam.programs.artifact import SAMPLING, SCHEMA, Manifest, identity, read_manifest, seal, set_aside
 from stitchjam.programs.contract import contract_of, digest, placeholder_messages, predictors_of
 from stitchjam.programs.step import Program
 
@@ -89,6 +90,16 @@ def check_target(folder: Path) -> None:
     Raises:
         UsageError: see above.
     """
+    while True:
+        before = identity(folder)
+        try:
+            return _check_target(folder)
+        except (UsageError, FileNotFoundError):
+            if identity(folder) == before:  # else another writer replaced it while we looked
+                raise
+
+
+def _check_target(folder: Path) -> None:
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -171,7 +182,8 @@ def _put(new: Path, folder: Path) -> None:
     """Move a folder into its place. The older one is only removed once the newer one is there."""
     old = set_aside(folder)
     if old.is_dir() and not folder.exists():
-        old.rename(folder)  # its writer was killed in between; it stays until the newer one is in place
+        with contextlib.suppress(OSError):  # its writer is alive after all, and was faster
+            old.rename(folder)  # its writer was killed in between; it stays until the newer one is in place
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             if folder.exists():

@@ -22,6 +22,7 @@ from stitchjam.programs.contract import (
     SavedPredictor,
     contract_of,
     digest,
+    field_differences,
     predictors_of,
     signature_of,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "SAMPLING",
     "SCHEMA",
     "differences",
+    "identity",
     "load",
     "open_program",
     "read_manifest",
@@ -128,10 +130,23 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _open(folder: Path) -> tuple[Manifest, str]:
     """The manifest and the text of the state, read once, so that what was checked is what is used."""
+    while True:
+        before = identity(folder)
+        try:
+            return _open_at(_whole(folder))
+        except ArtifactError:
+            if identity(folder) == before:  # else a writer replaced the folder between two reads
+                raise
+
+
+def identity(folder: Path) -> tuple[str, int, int] | None:
+    """What changes when a writer replaces an artifact; None when there is nothing."""
+    whole = _whole(folder)
     try:
-        return _open_at(_whole(folder))
-    except ArtifactError:  # a writer may have replaced the folder between two reads; what is really wrong stays so
-        return _open_at(_whole(folder))
+        found = whole.stat()
+    except OSError:
+        return None
+    return whole.name, found.st_ino, found.st_mtime_ns
 
 
 def _open_at(folder: Path) -> tuple[Manifest, str]:
@@ -158,21 +173,8 @@ def differences(manifest: Manifest, program: Program) -> tuple[str, ...]:
     found += [f"predictor {name!r} is in the program and not in the artifact" for name in ours if name not in saved]
     for name in (name for name in saved if name in ours):
         for side in ("inputs", "outputs"):
-            found += _field_differences(f"{name}.{side}", getattr(saved[name], side), getattr(ours[name], side))
+            found += field_differences(f"{name}.{side}", getattr(saved[name], side), getattr(ours[name], side))
     return tuple(found)
-
-
-def _field_differences(place: str, saved: tuple, ours: tuple) -> list[str]:
-    before, now = dict(saved), dict(ours)
-    found = [f"{place}: field {name!r} is gone" for name in before if name not in now]
-    found += [f"{place}: field {name!r} is new" for name in now if name not in before]
-    found += [
-        f"{place}: field {name!r} has another type" for name in before if now.get(name, before[name]) != before[name]
-    ]
-    orders = [name for name in before if name in now], [name for name in now if name in before]
-    if orders[0] != orders[1]:
-        found.append(f"{place}: the order was {orders[0]} and is {orders[1]}")
-    return found
 
 
 def load(path: str | Path, program: Program | None = None) -> Program:

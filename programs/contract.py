@@ -18,6 +18,7 @@ __all__ = [
     "SavedPredictor",
     "contract_of",
     "digest",
+    "field_differences",
     "placeholder_messages",
     "predictors_of",
     "signature_of",
@@ -108,3 +109,17 @@ def predictors_of(program: dspy.Module) -> dict[str, dspy.Predict]:
 def signature_of(predictor: dspy.Predict) -> type[dspy.Signature]:
     """The signature of a predictor, typed as what it always is."""
     return cast(type[dspy.Signature], predictor.signature)
+
+
+def field_differences(place: str, saved: tuple, ours: tuple) -> list[str]:
+    """Every way in which [name, type] pairs differ: gone, new, of another type, in another order; one line each."""
+    before, now = dict(saved), dict(ours)
+    found = [f"{place}: field {name!r} is gone" for name in before if name not in now]
+    found += [f"{place}: field {name!r} is new" for name in now if name not in before]
+    found += [
+        f"{place}: field {name!r} has another type" for name in before if now.get(name, before[name]) != before[name]
+    ]
+    orders = [name for name in before if name in now], [name for name in now if name in before]
+    if orders[0] != orders[1]:
+        found.append(f"{place}: the order was {orders[0]} and is {orders[1]}")
+    return found

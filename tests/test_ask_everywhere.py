@@ -76,10 +76,11 @@ def test_an_openai_compatible_server_from_a_config_file(ask, data, tmp_path, pro
         assert {seen.format for seen in server.seen} == {"json_schema"}
 
 
+@pytest.mark.parametrize("refuses", [True, False], ids=["refuses schemas", "ignores schemas"])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_server_that_refuses_schemas_and_chats_around_its_json(ask, data, tmp_path, program):
+def test_a_server_that_chats_around_its_json(ask, data, tmp_path, program, refuses):
     def chatty(body: dict):
-        if body.get("response_format"):
+        if refuses and body.get("response_format"):
             return refusal(400, "response_format is not supported")
         return f"Sure! Here you are:\n```json\n{json.dumps(answered(data, body))}\n```\nAnything else?"
 
