@@ -386,6 +386,7 @@ def test_help_imports_neither_dspy_nor_litellm():
 
 
 SCRIPTED = """
+    import signal
     import time
     from pathlib import Path
     from jobs import oracle_lm
@@ -393,6 +394,8 @@ SCRIPTED = """
     from stitchjam.backends import bindings
     from stitchjam.data.sample import load_data
 
+    # A shell that runs the tests in the background has them ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     oracle = Oracle(load_data())
     def answer(call):
         time.sleep(SECONDS)
