@@ -15,8 +15,9 @@ from stitchjam.data.records import Question
 from stitchjam.data.secrets import find_secret
 from stitchjam.optimizers.evaluate import Comparison, Report
 from stitchjam.optimizers.leaks import leaks
-from stitchjam.programs.artifact import SAMPLING, SCHEMA, Manifest, identity, read_manifest, seal, set_aside
+from stitchjam.programs.artifact import SAMPLING, SCHEMA, Manifest, read_manifest, seal
 from stitchjam.programs.contract import contract_of, digest, placeholder_messages, predictors_of
+from stitchjam.programs.folder import set_aside, steady
 from stitchjam.programs.step import Program
 
 __all__ = ["check_target", "gate", "place_for", "write_artifact"]
@@ -90,13 +91,7 @@ def check_target(folder: Path) -> None:
     Raises:
         UsageError: see above.
     """
-    while True:
-        before = identity(folder)
-        try:
-            return _check_target(folder)
-        except (UsageError, FileNotFoundError):
-            if identity(folder) == before:  # else another writer replaced it while we looked
-                raise
+    steady(folder, lambda: _check_target(folder))
 
 
 def _check_target(folder: Path) -> None:

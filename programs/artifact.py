@@ -26,6 +26,7 @@ from stitchjam.programs.contract import (
     predictors_of,
     signature_of,
 )
+from stitchjam.programs.folder import steady, whole
 from stitchjam.programs.jam.researcher import Researcher
 from stitchjam.programs.step import Program
 
@@ -35,12 +36,10 @@ __all__ = [
     "SAMPLING",
     "SCHEMA",
     "differences",
-    "identity",
     "load",
     "open_program",
     "read_manifest",
     "seal",
-    "set_aside",
 ]
 
 SCHEMA = "stitchjam.artifact/1"
@@ -75,16 +74,6 @@ class Manifest(Record):
     demos: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     versions: dict[str, str] = Field(default_factory=dict)
     files: dict[str, str]
-
-
-def set_aside(folder: Path) -> Path:
-    """Where the older artifact stands while a newer one takes its place."""
-    return folder.with_name(f".{folder.name}.old")
-
-
-def _whole(folder: Path) -> Path:
-    """The folder, or the older artifact when its writer was killed before the newer one was in place."""
-    return folder if folder.exists() or not set_aside(folder).is_dir() else set_aside(folder)
 
 
 def _read(path: Path) -> str:
@@ -130,23 +119,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _open(folder: Path) -> tuple[Manifest, str]:
     """The manifest and the text of the state, read once, so that what was checked is what is used."""
-    while True:
-        before = identity(folder)
-        try:
-            return _open_at(_whole(folder))
-        except ArtifactError:
-            if identity(folder) == before:  # else a writer replaced the folder between two reads
-                raise
-
-
-def identity(folder: Path) -> tuple[str, int, int] | None:
-    """What changes when a writer replaces an artifact; None when there is nothing."""
-    whole = _whole(folder)
-    try:
-        found = whole.stat()
-    except OSError:
-        return None
-    return whole.name, found.st_ino, found.st_mtime_ns
+    return steady(folder, lambda: _open_at(whole(folder)))
 
 
 def _open_at(folder: Path) -> tuple[Manifest, str]:
@@ -227,7 +200,7 @@ def open_program(name: str, effort: Effort = "low") -> tuple[str, Program]:
     Raises:
         UsageError: it is neither. ArtifactError: see `load`.
     """
-    if _whole(Path(name)).is_dir():
+    if whole(Path(name)).is_dir():
         return read_manifest(Path(name)).program, load(name)
     if name == "answerer":
         return name, Answerer()

@@ -24,8 +24,9 @@ from stitchjam.optimizers import publish
 from stitchjam.optimizers.publish import check_target, write_artifact
 from stitchjam.optimizers.task import examples
 from stitchjam.programs.answer import Answerer, MemoryAgent
-from stitchjam.programs.artifact import PROGRAMS, SCHEMA, load, open_program, read_manifest, seal, set_aside
+from stitchjam.programs.artifact import PROGRAMS, SCHEMA, load, open_program, read_manifest, seal
 from stitchjam.programs.contract import digest, placeholder_messages, predictors_of, signature_of
+from stitchjam.programs.folder import set_aside
 from stitchjam.programs.jam.researcher import Researcher
 from stitchjam.programs.step import Program, Step
 from stitchjam.signatures.answer import AnswerQuestion, AnswerReply
