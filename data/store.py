@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stitchjam.data.errors import DataError, UsageError
-from stitchjam.data.index import Mask, TurnIndex, terms, top_k
+from stitchjam.data.index.lexical import Mask, TurnIndex, terms, top_k
 from stitchjam.data.readers import read_history
 from stitchjam.data.records import History, Session, Turn
 

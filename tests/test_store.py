@@ -12,7 +12,7 @@ import pytest
 from stitchjam.data import store as store_module
 from stitchjam.data.errors import DataError, UsageError
 from stitchjam.data.ids import build_session
-from stitchjam.data.index import TurnIndex, terms
+from stitchjam.data.index.lexical import TurnIndex, terms
 from stitchjam.data.readers import read_questions, write_sessions
 from stitchjam.data.records import History
 from stitchjam.data.store import Hit, Store

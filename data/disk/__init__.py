@@ -1,0 +1,1 @@
+"""Turns histories into a database file that keeps its word, and back: add, forget, verify, read."""
