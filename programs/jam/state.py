@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from dspy.utils.exceptions import AdapterParseError
 
 from stitchjam.data.errors import ModelOutputError
-from stitchjam.data.index import terms
+from stitchjam.data.index.lexical import terms
 from stitchjam.data.records import Claim, Session, Turn
 from stitchjam.data.store import SessionHit, Store
 from stitchjam.data.text import normalise, one_line
