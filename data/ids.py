@@ -6,13 +6,16 @@ that only grew keeps the ids it had.
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
 from hashlib import sha256
+from typing import TypeVar
 
 from stitchjam.data.errors import DataError
 from stitchjam.data.records import Session, Turn
+from stitchjam.data.times import seconds
 
-__all__ = ["build_session", "in_time_order", "turn_id"]
+__all__ = ["build_session", "has_made_id", "in_time_order", "next_turn", "time_order", "turn_id"]
+
+_Key = TypeVar("_Key")
 
 
 def turn_id(previous: str, speaker: str, text: str, time: str) -> str:
@@ -46,20 +49,56 @@ def build_session(session_id: str, time: str, rows: Iterable[Mapping[str, str]])
     previous, session_id = _start(session_id, time, rows[0])
     turns = []
     for number, row in enumerate(rows, 1):
-        turn = _turn(session_id, time, previous, row, number)
+        turn = next_turn(Session(id=session_id, turns=(), time=time), previous, row, number)
         turns.append(turn)
         previous = turn.id
     return Session(id=session_id, turns=tuple(turns), time=time)
 
 
+def next_turn(session: Session, previous: str, row: Mapping[str, str], number: int) -> Turn:
+    """The turn that continues a session.
+
+    Args:
+        session: its id and time count.
+        previous: id of the turn before.
+        row: speaker and text, and time and external_id where known.
+        number: place in the session from 1, for the message of an error.
+
+    Raises:
+        DataError: a text cannot be stored as UTF-8.
+    """
+    speaker, text, when = row["speaker"], row["text"], row.get("time", "") or session.time
+    for value in (session.id, speaker, text, when, row.get("external_id", "")):
+        _require_utf8(value, f"session {session.id!r}, turn {number}")
+    return Turn(
+        id=turn_id(previous, speaker, text, when),
+        session_id=session.id,
+        speaker=speaker,
+        text=text,
+        time=when,
+        external_id=row.get("external_id", ""),
+    )
+
+
+def has_made_id(session: Session) -> bool:
+    """Whether the id of a session was made from its first turn, since it came without one."""
+    first = session.turns[0]
+    return _start("", session.time, {"speaker": first.speaker, "text": first.text, "time": first.time})[1] == session.id
+
+
 def in_time_order(sessions: Iterable[Session]) -> tuple[Session, ...]:
     """Sessions oldest first; the order given is kept among equals, and throughout when a time cannot be read."""
-    sessions = tuple(sessions)
-    times = [_moment(session.time) for session in sessions]
-    known = [moment for moment in times if moment is not None]
-    if len(known) < len(sessions):
-        return sessions
-    return tuple(sessions[at] for at in sorted(range(len(sessions)), key=known.__getitem__))
+    by_place = dict(enumerate(sessions))
+    return tuple(by_place[place] for place in time_order({at: one.time for at, one in by_place.items()}))
+
+
+def time_order(times: Mapping[_Key, str]) -> dict[_Key, str]:
+    """Times by ascending event time; the order given is kept among equals, and throughout when one cannot be read."""
+    moments = {key: seconds(time) for key, time in times.items()}
+    known = {key: moment for key, moment in moments.items() if moment is not None}
+    if len(known) < len(times):
+        return dict(times)
+    return {key: times[key] for key in sorted(known, key=known.__getitem__)}
 
 
 def _start(session_id: str, time: str, first: Mapping[str, str]) -> tuple[str, str]:
@@ -69,20 +108,6 @@ def _start(session_id: str, time: str, first: Mapping[str, str]) -> tuple[str, s
     return ("", made) if session_id in ("", made) else (session_id, session_id)
 
 
-def _turn(session_id: str, time: str, previous: str, row: Mapping[str, str], number: int) -> Turn:
-    speaker, text, when = row["speaker"], row["text"], row.get("time", "") or time
-    for value in (session_id, speaker, text, when):
-        _require_utf8(value, f"session {session_id!r}, turn {number}")
-    return Turn(
-        id=turn_id(previous, speaker, text, when),
-        session_id=session_id,
-        speaker=speaker,
-        text=text,
-        time=when,
-        external_id=row.get("external_id", ""),
-    )
-
-
 def _require_utf8(value: str, where: str) -> None:
     try:
         value.encode()
@@ -90,11 +115,3 @@ def _require_utf8(value: str, where: str) -> None:
         raise DataError(
             f"{where}: half of a surrogate pair at character {error.start} cannot be stored; remove that character"
         ) from None
-
-
-def _moment(time: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(time)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)

@@ -4,15 +4,18 @@
 """
 
 from hashlib import sha256
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from stitchjam.data.times import seconds
 
 __all__ = [
     "Answer",
     "Claim",
     "Context",
     "Effort",
+    "Filter",
     "History",
     "Question",
     "Round",
@@ -64,6 +67,34 @@ class History(Record):
     def turns(self) -> tuple[Turn, ...]:
         """All turns in time order."""
         return tuple(turn for session in self.sessions for turn in session.turns)
+
+
+class Filter(Record):
+    """Where to search; a field that is left out does not restrict. A lone name may stand for a list of one.
+
+    `sources` are ids or names of what was ingested, `folders` paths with all below them, `labels` ids of intent labels
+    on turns. `after` (inclusive) and `before` (exclusive) are ISO 8601; a turn without event time lies in no period.
+    """
+
+    sources: tuple[str, ...] | None = None
+    sessions: tuple[str, ...] | None = None
+    speakers: tuple[str, ...] | None = None
+    folders: tuple[str, ...] | None = None
+    labels: tuple[str, ...] | None = None
+    after: str = ""
+    before: str = ""
+
+    @field_validator("sources", "sessions", "speakers", "folders", "labels", mode="before")
+    @classmethod
+    def _one_is_a_list(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value  # a lone string would be read as its letters
+
+    @field_validator("after", "before")
+    @classmethod
+    def _is_a_time(cls, value: str) -> str:
+        if value and seconds(value) is None:
+            raise ValueError(f"{value!r} is not an ISO 8601 date or time such as 2026-03-02 or 2026-03-02T18:30")
+        return value
 
 
 class Span(Record):

@@ -37,8 +37,8 @@ def load_data(history: Path | None = None, questions: Path | None = None) -> Dat
     """
     if history is None and questions is None:
         sample = load_sample()
-        return Data(Store(sample.history), sample.questions)
+        return Data(Store.of(sample.history), sample.questions)
     if history is None:
         raise UsageError("questions need their history; give both, or neither for the sample")
     record = read_history(history)
-    return Data(Store(record), read_questions(questions, record) if questions else ())
+    return Data(Store.of(record), read_questions(questions, record) if questions else ())

@@ -1,19 +1,20 @@
 """Turns a history into something that can be looked up and searched, and that programs share without copying it."""
 
-import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
-from hashlib import sha256
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from stitchjam.data.errors import DataError, UsageError
-from stitchjam.data.index.lexical import Mask, TurnIndex, terms, top_k
+from stitchjam.data.index.columns import Mask
+from stitchjam.data.index.ranking import Index, top_k
+from stitchjam.data.index.terms import terms
 from stitchjam.data.readers import read_history
-from stitchjam.data.records import History, Session, Turn
+from stitchjam.data.records import Filter, History, Session, Turn
+from stitchjam.data.shelf import HistoryShelf, Shelf, require_known, unknown
+from stitchjam.data.times import seconds
 
 __all__ = ["Hit", "SessionHit", "Store"]
 
@@ -22,7 +23,7 @@ _NEAR = 8  # turns of a session among which its best two are chosen
 
 @dataclass(frozen=True)
 class Hit:
-    """A turn that was found, with its BM25 score; 0 for a turn that stands beside a hit."""
+    """A turn that was found, with its score from 0 to 1.1; 0 for a turn that stands beside a hit."""
 
     turn: Turn
     score: float
@@ -38,39 +39,59 @@ class SessionHit:
 
 
 class Store:
-    """A history in memory, read-only, with its index.
+    """What is remembered, read-only: look-up by id, and search.
 
-    The index is built at the first search, once. Copies are the store itself, so that an optimizer that copies
-    programs and examples does not copy an index; a pickle holds the history alone.
-
-    Raises:
-        DataError: two turns or two sessions have the same id.
+    Copies are the store itself, so that an optimizer that copies programs and examples does not copy an index; a
+    pickle holds what the shelf needs to be opened again.
     """
 
-    def __init__(self, history: History):
-        self.history = history
-        self.turns = history.turns
-        self._positions = {turn.id: position for position, turn in enumerate(self.turns)}
-        self._sessions = {session.id: number for number, session in enumerate(history.sessions)}
-        if len(self._positions) < len(self.turns) or len(self._sessions) < len(history.sessions):
-            raise DataError(f"history {history.id!r} holds an id twice; build its sessions with data.ids.build_session")
-        self.name = "store:" + sha256("\n".join(self._positions).encode()).hexdigest()[:4]
-        # Numbers for speakers make a filter over 100k turns a comparison of arrays.
-        self._speakers: dict[str, int] = {}
-        numbers = [self._speakers.setdefault(turn.speaker.casefold(), len(self._speakers)) for turn in self.turns]
-        self._speaker_of = np.array(numbers, dtype=np.int32)
-        self._index: TurnIndex | None = None
-        self._lock = threading.Lock()
+    def __init__(self, shelf: Shelf):
+        self._shelf = shelf
+        self.name = shelf.name
+
+    @classmethod
+    def of(cls, history: History, encoder: str = "static") -> "Store":
+        """A store of a history in memory; `encoder` is a name that `open_encoder` knows.
+
+        Raises:
+            DataError: two turns or two sessions have the same id.
+        """
+        return cls(HistoryShelf(history, encoder))
 
     @classmethod
     def from_file(cls, path: str | Path, format: str | None = None) -> "Store":
         """A store of a file in any format of `data.readers`; raises what `read_history` raises."""
-        return cls(read_history(path, format))
+        return cls.of(read_history(path, format))
+
+    @property
+    def size(self) -> int:
+        """Number of turns."""
+        return self._columns.size
 
     @property
     def sessions(self) -> tuple[Session, ...]:
-        """All sessions, oldest first."""
-        return self.history.sessions
+        """All sessions, oldest first; reads everything."""
+        return tuple(self.session(session_id) for session_id in self._shelf.session_times())
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """All turns in time order; reads everything."""
+        return tuple(turn for session in self.sessions for turn in session.turns)
+
+    @property
+    def history(self) -> History:
+        """Everything as one record."""
+        return History(id=self.name, sessions=self.sessions)
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        """Who speaks, in order of first appearance."""
+        return tuple(self._columns.speaker_names)
+
+    @property
+    def session_times(self) -> Mapping[str, str]:
+        """Event time by session id, oldest first; "" where it is not known."""
+        return self._shelf.session_times()
 
     def turn(self, turn_id: str) -> Turn:
         """The turn of that id.
@@ -78,9 +99,7 @@ class Store:
         Raises:
             UsageError: there is none; the message names the nearest ids.
         """
-        if turn_id not in self._positions:
-            raise _unknown("turn", turn_id, self._positions)
-        return self.turns[self._positions[turn_id]]
+        return self._at([self._position(turn_id)])[0]
 
     def session(self, session_id: str) -> Session:
         """The session of that id.
@@ -88,99 +107,125 @@ class Store:
         Raises:
             UsageError: there is none; the message names the nearest ids.
         """
-        if session_id not in self._sessions:
-            raise _unknown("session", session_id, self._sessions)
-        return self.sessions[self._sessions[session_id]]
+        times = self._shelf.session_times()
+        if session_id not in times:
+            raise unknown("session", session_id, times)
+        turns = self._at(self._positions_of(session_id))
+        return Session(id=session_id, turns=tuple(turns), time=times[session_id])
 
     def around(self, turn: Turn, distance: int) -> tuple[Turn, ...]:
         """A turn with those at most `distance` before and after it in its session, in order."""
-        return tuple(self.turns[at] for at in self._window(self._positions[turn.id], distance))
+        return tuple(self._at(self._window([self._position(turn.id)], distance)))
 
-    def search(
-        self,
-        query: str,
-        k: int = 10,
-        sessions: Iterable[str] | None = None,
-        speakers: Iterable[str] | None = None,
-        neighbours: int = 0,
-    ) -> tuple[Hit, ...]:
-        """The best turns for a query by BM25, best first; nothing when no word of it occurs.
+    def in_order(self, turn_ids: Iterable[str]) -> tuple[Turn, ...]:
+        """These turns, each once, in time order."""
+        return tuple(self._at(self._sorted({self._position(turn_id) for turn_id in turn_ids})))
+
+    def search(self, query: str, k: int = 10, where: Filter | None = None, neighbours: int = 0) -> tuple[Hit, ...]:
+        """The best turns for a query, best first; nothing when it holds no word.
 
         Args:
             query: words to look for.
             k: at most so many hits.
-            sessions: session ids to search in; None for all.
-            speakers: speakers whose turns to search, upper and lower case alike; None for all.
+            where: acts before the best are chosen.
             neighbours: add so many turns before and after each hit, whoever speaks, with score 0. They follow the
                 hits in time order, each once, so the hits do not depend on this.
 
         Raises:
-            UsageError: a filter names a session or a speaker that is not in the store.
+            UsageError: the filter names a source, session, speaker, folder or label that does not exist.
         """
-        found = self.index.search(query, k, self._mask(_names(sessions), _names(speakers)))
-        beside = self._beside([position for position, _ in found], neighbours)
-        return tuple(Hit(self.turns[position], score) for position, score in [*found, *((at, 0.0) for at in beside)])
+        if not query.strip():
+            return ()
+        found = dict(top_k(self._index.score(query, self._mask(where)).turns, k))
+        beside = [at for at in self._sorted(self._window(found, neighbours)) if at not in found]
+        turns = self._shelf.turns_at([*found, *beside])
+        return tuple(Hit(turns[at], found.get(at, 0.0)) for at in [*found, *beside] if at in turns)
 
-    def search_sessions(self, query: str, k: int = 5, exclude: Iterable[str] = ()) -> tuple[SessionHit, ...]:
-        """The best sessions for a query, best first: BM25 of the whole session plus that of its best turn.
+    def search_sessions(
+        self, query: str, k: int = 5, exclude: Iterable[str] = (), where: Filter | None = None
+    ) -> tuple[SessionHit, ...]:
+        """The best sessions for a query, best first: how they cover its words, plus their best turn.
 
         Args:
             query: words to look for.
             k: at most so many sessions.
             exclude: ids of sessions to leave out, such as those already read.
+            where: only these turns count.
         """
-        left_out = set(_names(exclude) or ())
-        mask = np.array([session.id not in left_out for session in self.sessions], dtype=bool)
-        turn_scores, wanted = self.index.turn_scores(query), frozenset(terms(query))
+        if not query.strip():
+            return ()
+        scored, ids = self._index.score(query, self._mask(where)), list(self._columns.session_ids)
+        left_out = set([exclude] if isinstance(exclude, str) else exclude)
+        scores = np.where([session_id in left_out for session_id in ids], np.float32(0), scored.sessions)
+        wanted = frozenset(terms(query))
         return tuple(
-            SessionHit(self.sessions[number], score, self._best_turns(self.sessions[number], turn_scores, wanted))
-            for number, score in top_k(self.index.session_scores(query), k, mask)
+            SessionHit(self.session(ids[number]), score, self._best_turns(ids[number], scored.turns, wanted))
+            for number, score in top_k(scores, k)
         )
 
     @property
-    def index(self) -> TurnIndex:
-        """The index; built when first asked for, by one thread while others wait."""
-        if self._index is None:
-            with self._lock:
-                if self._index is None:
-                    self._index = TurnIndex(self.turns, self.sessions)
-        return self._index
+    def _index(self) -> Index:
+        return self._shelf.index()
 
-    def _best_turns(self, session: Session, scores: np.ndarray, wanted: frozenset[str]) -> tuple[Turn, ...]:
-        start = self._positions[session.turns[0].id]
-        near = [session.turns[at] for at, _ in top_k(scores[start : start + len(session.turns)], _NEAR)]
+    @property
+    def _columns(self) -> Any:
+        return self._index.columns
+
+    def _best_turns(self, session_id: str, scores: np.ndarray, wanted: frozenset[str]) -> tuple[Turn, ...]:
+        places = self._positions_of(session_id)
+        near = self._at([places[at] for at, _ in top_k(scores[places], _NEAR)])
         # Scores are of windows; what is shown of a session should hold the words itself.
         near.sort(key=lambda turn: -len(wanted.intersection(terms(f"{turn.speaker} {turn.text}"))))
         return tuple(near[:2])
 
-    def _mask(self, sessions: Collection[str] | None, speakers: Collection[str] | None) -> Mask | None:
-        if sessions is None and speakers is None:
+    def _mask(self, where: Filter | None) -> Mask | None:
+        if where is None or where == Filter():
             return None
-        mask = np.full(len(self.turns), sessions is None)
-        for session_id in sessions or ():
-            mask[self._place(self.session(session_id))] = True
-        if speakers is not None:
-            mask &= np.isin(self._speaker_of, [self._speaker(speaker) for speaker in speakers])
+        columns, mask = self._columns, np.ones(self.size, dtype=bool)
+        if where.sessions is not None:
+            require_known("session", where.sessions, self._shelf.session_times())
+            mask &= columns.session_mask(where.sessions)
+        if where.speakers is not None:
+            require_known("speaker", where.speakers, columns.speaker_names)
+            mask &= columns.speaker_mask(where.speakers)
+        if where.after or where.before:
+            mask &= columns.time_mask(seconds(where.after), seconds(where.before))
+        for field in ("sources", "folders", "labels"):
+            if getattr(where, field) is not None:
+                mask &= self._shelf.mask(field, getattr(where, field))
         return mask
 
-    def _speaker(self, speaker: str) -> int:
-        if speaker.casefold() not in self._speakers:
-            raise _unknown("speaker", speaker, {turn.speaker for turn in self.turns})
-        return self._speakers[speaker.casefold()]
+    def _position(self, turn_id: str) -> int:
+        position = self._shelf.position(turn_id)
+        if position is None:
+            raise unknown("turn", turn_id, self._shelf.ids_like(turn_id))
+        return position
 
-    def _place(self, session: Session) -> slice:
-        start = self._positions[session.turns[0].id] if session.turns else 0
-        return slice(start, start + len(session.turns))
+    def _positions_of(self, session_id: str) -> list[int]:
+        columns = self._columns
+        places = np.flatnonzero(columns.sessions == columns.session_ids.get(session_id, -1))
+        return places[np.argsort(columns.ordinals[places])].tolist()
 
-    def _beside(self, hits: list[int], distance: int) -> list[int]:
-        around = {at for hit in hits for at in self._window(hit, distance)}
-        return sorted(around.difference(hits))
+    def _at(self, positions: Iterable[int]) -> list[Turn]:
+        positions = list(positions)
+        turns = self._shelf.turns_at(positions)
+        return [turns[position] for position in positions if position in turns]
 
-    def _window(self, position: int, distance: int) -> Iterator[int]:
-        session_id = self.turns[position].session_id
-        for at in range(max(position - distance, 0), min(position + distance + 1, len(self.turns))):
-            if self.turns[at].session_id == session_id:
-                yield at
+    def _window(self, positions: Iterable[int], distance: int) -> list[int]:
+        start = np.array(list(positions), dtype=np.int32)
+        steps = [self._columns.hop(start, step) for step in range(-distance, distance + 1)]
+        around = np.unique(np.concatenate(steps)) if steps else start
+        return self._sorted(int(at) for at in around if at >= 0)
+
+    def _sorted(self, positions: Iterable[int]) -> list[int]:
+        columns, rank = self._columns, self._ranks
+        return sorted(positions, key=lambda at: (rank[columns.sessions[at]], columns.ordinals[at]))
+
+    @cached_property
+    def _ranks(self) -> dict[int, int]:
+        """Place in time of each session number."""
+        numbers = self._columns.session_ids
+        return {numbers[name]: rank for rank, name in enumerate(self._shelf.session_times())}
 
     def __repr__(self) -> str:
         return self.name
@@ -191,20 +236,5 @@ class Store:
     def __deepcopy__(self, memo: dict[int, Any]) -> "Store":
         return self
 
-    def __reduce__(self) -> tuple[type["Store"], tuple[History]]:
-        return Store, (self.history,)
-
-
-def _names(names: Iterable[str] | None) -> Collection[str] | None:
-    if isinstance(names, str):
-        return [names]  # a lone string would be read as its letters
-    return None if names is None else list(names)
-
-
-def _unknown(kind: str, wanted: str, known: Iterable[str]) -> UsageError:
-    known = sorted(known)
-    # Comparing with all of 100k ids takes seconds; those that begin alike are the likely ones.
-    alike = [name for name in known if name[:3] == wanted[:3]]
-    nearest = get_close_matches(wanted, (alike or known)[:2_000], n=3, cutoff=0.3) or known[:3]
-    advice = f"use one of those that exist, such as {', '.join(nearest)}" if nearest else "the store is empty"
-    return UsageError(f"there is no {kind} {wanted!r}; {advice}")
+    def __reduce__(self) -> tuple[type["Store"], tuple[Shelf]]:
+        return Store, (self._shelf,)

@@ -58,7 +58,7 @@ def run_demo(folder: Path, say: Callable[[object], None], shown: Shown) -> Compi
     say(WARNING)
     sample = _Sample(*load_data())
     bindings = bind_model(f"local:{MODEL}")
-    say(f"\n1. Ask the sample: {len(sample.store.sessions)} sessions, {len(sample.store.turns)} turns")
+    say(f"\n1. Ask the sample: {len(sample.store.session_times)} sessions, {sample.store.size} turns")
     for line in _ask(OneShot(), sample, bindings):
         say(line)
     say(f"\n2. Compile the Answerer with at most {_CALLS} calls")

@@ -9,6 +9,5 @@ __all__ = ["recall"]
 
 def recall(question: str, store: Store, k: int = 10) -> Context:
     """The `k` turns that fit the question best, in time order, each quoted whole with its span."""
-    found = {hit.turn.id for hit in store.search(question, k=k)}
-    turns = [turn for session in store.sessions for turn in session.turns if turn.id in found]
+    turns = store.in_order(hit.turn.id for hit in store.search(question, k=k))
     return Context(request=question, claims=tuple(quoted(turn) for turn in turns))

@@ -139,7 +139,7 @@ def test_recall_quotes_whole_turns_with_their_spans():
 @pytest.mark.parametrize("question", ["zzz", "", "the", "?"])
 def test_recall_of_nothing_is_an_empty_context(question):
     assert recall(question, STORE).claims == ()
-    assert recall(question, Store(History(id="h", sessions=()))).claims == ()
+    assert recall(question, Store.of(History(id="h", sessions=()))).claims == ()
 
 
 def test_one_shot_answers_from_one_search():

@@ -1,4 +1,4 @@
-"""Files of three formats become histories; anything else is a DataError that says where and what was expected."""
+"""Chats, STITCH turns and our own files become histories; anything else is an error that says where and what."""
 
 import json
 import time
@@ -65,7 +65,7 @@ def turns_of(path):
 def test_the_format_is_told_by_the_content(write, content, name):
     path = write(content, "file.txt")
     assert detect_format(path) == name
-    assert read_history(path) == FORMATS[name](path) == read_history(path, format=name)
+    assert (read_history(path),) == FORMATS[name](path) == (read_history(path, format=name),)
     assert read_history(path).id == "file"
 
 
@@ -249,7 +249,7 @@ def test_what_is_none_of_the_formats_is_a_data_error_that_names_the_file(write, 
         read_history(write(bad))
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "document"])
 def test_a_reader_that_was_asked_for_by_name_refuses_other_formats(write, name):
     for other in ([SESSION], [STITCH], [{"messages": CHAT}], [[1]], [None]):
         path = write(other)

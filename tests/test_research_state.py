@@ -19,7 +19,7 @@ def store_of(*sessions: list[str], speaker: str = "Mira", time: str = "2026-03-0
         build_session(f"s{number}", time.format(number), [{"speaker": speaker, "text": text} for text in texts])
         for number, texts in enumerate(sessions, 1)
     ]
-    return Store(History(id="h", sessions=tuple(built)))
+    return Store.of(History(id="h", sessions=tuple(built)))
 
 
 @pytest.fixture

@@ -307,7 +307,7 @@ def test_the_context_is_the_same_with_one_and_with_four_threads(data):
 
 
 def test_an_empty_store_has_nothing_to_find():
-    context = research(Store(History(id="empty", sessions=())))
+    context = research(Store.of(History(id="empty", sessions=())))
     assert context.claims == () and context.stop == "nothing_more"
     assert context.rounds[0].observations == ("there is no candidate 'c1'; search with other words",)
 

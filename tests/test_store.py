@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stitchjam.data import store as store_module
+from stitchjam.data import shelf as shelf_module
 from stitchjam.data.errors import DataError, UsageError
 from stitchjam.data.ids import build_session
-from stitchjam.data.index.lexical import TurnIndex, terms
+from stitchjam.data.index.ranking import Index
+from stitchjam.data.index.terms import terms
 from stitchjam.data.readers import read_questions, write_sessions
-from stitchjam.data.records import History
+from stitchjam.data.records import Filter, History
 from stitchjam.data.store import Hit, Store
 
 LOCOMO = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "locomo" / "locomo_dev6.json"
@@ -56,9 +57,14 @@ def history_of(talks):
     return History(id="h", sessions=tuple(session(name, texts) for name, texts in talks.items()))
 
 
+def words_of(history):
+    """A store that compares words only, so that what it finds can be told from the text."""
+    return Store.of(history, encoder="none")
+
+
 @pytest.fixture(scope="module")
 def store():
-    return Store(history_of(TALKS))
+    return words_of(history_of(TALKS))
 
 
 def texts(hits):
@@ -80,7 +86,7 @@ def test_hits_come_best_first_and_equal_ones_in_time_order(store):
     hits = store.search("boat museum tomatoes", k=99)
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     assert all(hit.score > 0 for hit in hits) and isinstance(hits[0], Hit)
-    twins = Store(history_of({"a": ["same words here"], "b": ["same words here"], "c": ["same words here"]}))
+    twins = words_of(history_of({"a": ["same words here"], "b": ["same words here"], "c": ["same words here"]}))
     assert [hit.turn.session_id for hit in twins.search("words", k=2)] == ["a", "b"]
     assert store.search("boat museum tomatoes", k=3) == hits[:3]
 
@@ -92,20 +98,22 @@ def test_a_query_without_known_words_finds_nothing(store, query):
 
 @pytest.mark.parametrize("history", [history_of({}), history_of({"s": ["", "the of"]}), history_of({"s": ["boat"]})])
 def test_small_histories_work(history):
-    small = Store(history)
+    small = words_of(history)
     assert len(small.search("boat", k=50)) == len(small.search_sessions("boat", k=50)) == int("boat" in str(history))
-    assert small.search("boat", k=0) == small.search("boat", k=-1) == small.search("boat", sessions=()) == ()
+    assert (
+        small.search("boat", k=0) == small.search("boat", k=-1) == small.search("boat", where=Filter(sessions=())) == ()
+    )
 
 
 def test_filters_act_before_the_best_are_chosen(store):
-    hits = store.search("boat", k=2, sessions=["job"], speakers=["ANN"])
+    hits = store.search("boat", k=2, where=Filter(sessions=["job"], speakers=["ANN"]))
     assert len(hits) == 2 and {(hit.turn.session_id, hit.turn.speaker) for hit in hits} == {("job", "Ann")}
-    assert store.search("boat", sessions="job") == store.search("boat", sessions=["job"])
-    assert store.search("tomatoes", sessions=["job"]) == ()
+    assert store.search("boat", where=Filter(sessions="job")) == store.search("boat", where=Filter(sessions=["job"]))
+    assert store.search("tomatoes", where=Filter(sessions=["job"])) == ()
     with pytest.raises(UsageError, match="no session 'jobs'; .*job"):
-        store.search("boat", sessions=["jobs"])
+        store.search("boat", where=Filter(sessions=["jobs"]))
     with pytest.raises(UsageError, match="no speaker 'Anne'; .*Ann"):
-        store.search("boat", speakers=["Anne"])
+        store.search("boat", where=Filter(speakers=["Anne"]))
 
 
 def test_neighbours_follow_the_hits_in_time_order_each_once(store):
@@ -127,33 +135,33 @@ def test_sessions_are_found_with_their_best_turns(store):
 
 def test_turns_and_sessions_are_looked_up_by_id(store):
     turn = store.turns[4]
-    assert store.turn(turn.id) is turn and store.session("job") is store.sessions[2]
+    assert store.turn(turn.id) == turn and store.session("job") == store.sessions[2]
     with pytest.raises(UsageError, match=turn.id):
         store.turn(turn.id[:-2])
     with pytest.raises(UsageError, match="no session 'gardens'; .*garden"):
         store.session("gardens")
     with pytest.raises(UsageError, match="empty"):
-        Store(history_of({})).turn("t1")
+        words_of(history_of({})).turn("t1")
 
 
 def test_copies_are_the_store_itself_and_a_pickle_holds_the_history_alone(store):
     assert copy.copy(store) is store and copy.deepcopy({"store": store})["store"] is store
     hits = store.search("boat")
     again = pickle.loads(pickle.dumps(store))
-    assert again._index is None and again.name == store.name and again.search("boat") == hits
-    assert len(pickle.dumps(store)) == len(pickle.dumps(Store(store.history)))
+    assert again.name == store.name and again.search("boat") == hits
+    assert len(pickle.dumps(store)) == len(pickle.dumps(words_of(history_of(TALKS))))
 
 
 def test_the_name_tells_histories_apart_and_is_the_repr(store):
-    assert repr(store) == store.name == Store(history_of(TALKS)).name
+    assert repr(store) == store.name == words_of(history_of(TALKS)).name
     assert len(store.name) == len("store:ab12") and int(store.name[6:], 16) >= 0
-    assert Store(history_of({"boat": TALKS["boat"]})).name != store.name
+    assert words_of(history_of({"boat": TALKS["boat"]})).name != store.name
 
 
 def test_the_index_is_built_once_by_many_threads(monkeypatch):
     built = []
-    monkeypatch.setattr(store_module, "TurnIndex", lambda *args: built.append(1) or TurnIndex(*args))
-    fresh = Store(history_of(TALKS))
+    monkeypatch.setattr(shelf_module, "Index", lambda *args: built.append(1) or Index(*args))
+    fresh = words_of(history_of(TALKS))
     assert built == []
     queries = ["boat", "tomatoes", "museum painting"] * 40
     with ThreadPoolExecutor(8) as pool:
@@ -164,7 +172,7 @@ def test_the_index_is_built_once_by_many_threads(monkeypatch):
 def test_an_id_that_stands_twice_is_a_data_error():
     one = session("a", ["x"])
     with pytest.raises(DataError, match="twice"):
-        Store(History(id="h", sessions=(one, one)))
+        Store.of(History(id="h", sessions=(one, one)))
 
 
 def test_a_store_is_read_from_a_file(store, tmp_path):
@@ -175,16 +183,17 @@ def test_a_store_is_read_from_a_file(store, tmp_path):
 def test_terms_are_stems_without_stop_words_and_pairs_of_unspaced_signs():
     assert terms("The boats WERE sailing") == ["boat", "sail"]
     assert terms("東京タワー") == ["東京", "京タ", "タワ", "ワー"] and terms("犬") == ["犬"]
-    chinese = Store(history_of({"s": ["我昨天去了北京大学", "今天下雨"]}))
+    chinese = words_of(history_of({"s": ["我昨天去了北京大学", "今天下雨"]}))
     assert texts(chinese.search("北京", k=1)) == ["我昨天去了北京大学"]
 
 
-def test_index_masks_and_scores_have_one_entry_a_turn_or_session(store):
-    index = TurnIndex(store.turns, store.sessions)
-    assert index.turn_scores("boat").shape == (18,) and index.session_scores("boat").shape == (3,)
+def test_scores_have_one_entry_a_turn_or_session_and_none_outside_the_mask(store):
+    entries = [shelf_module.entry(turn, at) for one in store.sessions for at, turn in enumerate(one.turns)]
+    index = Index().extended(entries)
+    assert index.score("boat").turns.shape == (18,) and index.score("boat").sessions.shape == (3,)
     mask = np.zeros(18, dtype=bool)
     mask[14] = True
-    assert [position for position, _ in index.search("boat", 99, mask)] == [14]
+    assert np.flatnonzero(index.score("boat", mask).turns).tolist() == [14]
     assert logging.getLogger("bm25s").level == logging.WARNING
 
 
@@ -198,4 +207,4 @@ def test_recall_on_a_real_conversation_is_what_was_measured(tmp_path):
     found = [{hit.turn.id for hit in real.search(row.text)}.intersection(row.evidence) for row in rows]
     recall = sum(len(hit) / len(row.evidence) for hit, row in zip(found, rows, strict=True)) / len(rows)
     assert (len(real.sessions), len(rows), dropped) == (19, 150, [])
-    assert recall == pytest.approx(0.703, abs=0.01)
+    assert recall > 0.75

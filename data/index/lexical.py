@@ -1,140 +1,154 @@
-"""Turns the turns of a history into a BM25 index that scores turns and sessions for a query.
+"""Turns the terms of turns into BM25 postings: sealed segments built by bm25s, and a tail of the newest turns.
 
-Settings are the best of a comparison on LoCoMo (recall@10 of 0.74 against 0.54 for plain BM25): Snowball stems, the
-large English stop list, k1 0.9, b 0.4, the speaker as part of the text, and each turn matched together with its two
-neighbours on either side while the turn alone is returned.
+bm25s has no way to add a document. Turns are therefore sealed in runs, and those behind the last run are counted when
+a query comes. The statistics that tie documents together, how rare a term is and how long a turn is on average, are
+taken over all of them at query time, so a turn scores the same in a segment as in the tail.
 """
 
-import logging
-import re
+import io
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stitchjam.data.records import Session, Turn
-from stitchjam.data.text import stem
+from stitchjam.data.index.terms import bm25s
 
-__all__ = ["TurnIndex", "terms"]
+__all__ = ["Lexical", "Postings", "Segment"]
 
-_K1, _B = 0.9, 0.4
-_NEIGHBOURS = 2
-_WORD = re.compile(r"\w\w+")
-# Scripts without spaces between words: one \w+ would be a whole clause, so pairs of characters stand in for words.
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+K1, B = 0.9, 0.4  # specs: better than 1.5 and 0.75 on conversations, whose turns are short
 
+Positions = NDArray[np.int32]
 Scores = NDArray[np.float32]
-Mask = NDArray[np.bool_]
 
 
-def terms(text: str) -> list[str]:
-    """Index terms of a text: stems of its lower-case words without stop words; pairs of Chinese or Japanese signs."""
-    text = text.lower()
-    stop = _stop_words()
-    words = [word for word in _WORD.findall(_UNSPACED.sub(" ", text)) if word not in stop]
-    runs = _UNSPACED.findall(text)
-    return stem(words) + [run[at : at + 2] for run in runs for at in range(max(len(run) - 1, 1))]
+class Postings(NamedTuple):
+    """Turns that hold a term, ascending, and the BM25 score of each."""
+
+    positions: Positions
+    scores: Scores
 
 
-class TurnIndex:
-    """BM25 over turns and over whole sessions; never changed after building, safe to share between threads.
+@dataclass(frozen=True)
+class Segment:
+    """Postings of a sealed run of turns.
 
-    Args:
-        turns: all turns, in the order of `sessions`; positions in results refer to it.
-        sessions: the sessions that hold them.
+    Term number t of the vocabulary owns `rows[bounds[t]:bounds[t + 1]]`, numbers of turns counted from the start of
+    the run, and as many `values`: term frequencies after saturation and length, from 0 to 1, before the weight of
+    rarity.
     """
 
-    def __init__(self, turns: Sequence[Turn], sessions: Sequence[Session]):
+    size: int
+    mean_length: float
+    vocabulary: dict[str, int]
+    bounds: NDArray[np.int64]
+    rows: Positions
+    values: Scores
+
+    @classmethod
+    def build(cls, documents: Sequence[Sequence[str]]) -> "Segment":
+        """Seal the terms of a run of turns."""
         vocabulary: dict[str, int] = {}
-        own = [[vocabulary.setdefault(term, len(vocabulary)) for term in _turn_terms(turn)] for turn in turns]
-        bounds = np.cumsum([0, *(len(session.turns) for session in sessions)]).tolist()
-        self._bounds = list(zip(bounds, bounds[1:], strict=False))
-        windows = [_joined(own, *window) for bound in self._bounds for window in _windows(*bound)]
-        self._vocabulary = vocabulary
-        self._turns = _Bm25(windows, vocabulary)
-        self._sessions = _Bm25([_joined(own, *bound) for bound in self._bounds], vocabulary)
+        ids = [[vocabulary.setdefault(term, len(vocabulary)) for term in document] for document in documents]
+        length = sum(map(len, ids)) / max(len(ids), 1)
+        if not vocabulary:  # bm25s raises on an empty corpus and on an empty vocabulary
+            return cls(len(ids), length, vocabulary, *_no_postings())
+        model = bm25s().BM25(k1=K1, b=B, backend="numpy", csc_backend="numpy")
+        model.index((ids, vocabulary), create_empty_token=False, show_progress=False)
+        bounds, rows = model.scores["indptr"].astype(np.int64), model.scores["indices"].astype(np.int32)
+        frequencies = np.diff(bounds)
+        rarity = np.repeat(_rarity(len(ids), frequencies), frequencies)
+        return cls(len(ids), length, vocabulary, bounds, rows, (model.scores["data"] / rarity).astype(np.float32))
 
-    def search(self, query: str, k: int, mask: Mask | None = None) -> list[tuple[int, float]]:
-        """The best turns for a query: at most `k` pairs of position and BM25 score above 0, best first.
+    def frequency(self, term: str) -> int:
+        """Number of turns that hold the term."""
+        at = self.vocabulary.get(term)
+        return 0 if at is None else int(self.bounds[at + 1] - self.bounds[at])
 
-        Equal scores come in order of position. `mask` is one boolean a turn; it acts before the best are chosen.
-        """
-        return top_k(self.turn_scores(query), k, mask)
+    def postings(self, term: str, offset: int) -> Postings:
+        """The postings of a term, unweighted, with `offset` added to the row numbers."""
+        at = self.vocabulary.get(term)
+        place = slice(0, 0) if at is None else slice(self.bounds[at], self.bounds[at + 1])
+        return Postings(self.rows[place] + np.int32(offset), self.values[place])
 
-    def turn_scores(self, query: str) -> Scores:
-        """BM25 score of every turn, shape [turns]; 0 where no term of the query occurs in or beside it."""
-        return self._turns.scores(self._ids(query))
+    def to_bytes(self) -> bytes:
+        """A form for the disk; `from_bytes` checks it."""
+        file = io.BytesIO()
+        words = np.frombuffer("\n".join(self.vocabulary).encode(), dtype=np.uint8)
+        shape = np.array([self.size, self.mean_length], dtype=np.float64)
+        np.savez(file, shape=shape, words=words, bounds=self.bounds, rows=self.rows, values=self.values)
+        return file.getvalue()
 
-    def session_scores(self, query: str) -> Scores:
-        """Score of every session from 0 to 2, shape [sessions]: BM25 of all its text plus that of its best turn.
-
-        Both parts are divided by the best one, so that neither outweighs the other.
-        """
-        turns = self.turn_scores(query)
-        best = [turns[start:end].max(initial=0) for start, end in self._bounds]
-        return _scaled(self._sessions.scores(self._ids(query))) + _scaled(np.asarray(best, dtype=np.float32))
-
-    def _ids(self, query: str) -> list[int]:
-        return [self._vocabulary[term] for term in terms(query) if term in self._vocabulary]
-
-
-def top_k(scores: Scores, k: int, mask: Mask | None = None) -> list[tuple[int, float]]:
-    """At most `k` pairs of position and score above 0 under a mask, best first, equal scores by position."""
-    hits = np.flatnonzero(scores > 0 if mask is None else (scores > 0) & mask)
-    if k <= 0 or not len(hits):
-        return []
-    if len(hits) > k:  # sort only what can be among the best: at 100k turns this is most of the time
-        hits = hits[scores[hits] >= np.partition(scores[hits], -k)[-k]]
-    best = hits[np.argsort(-scores[hits], kind="stable")][:k]
-    return [(int(position), float(scores[position])) for position in best]
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Segment":
+        """Read what `to_bytes` wrote; raises ValueError or zipfile.BadZipFile when it was damaged."""
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            words = file["words"].tobytes().decode()
+            vocabulary = {word: number for number, word in enumerate(words.split("\n"))} if words else {}
+            size, length = file["shape"].tolist()
+            return cls(int(size), length, vocabulary, file["bounds"], file["rows"], file["values"])
 
 
-class _Bm25:
-    """bm25s behind guards: it raises on an empty corpus, an empty vocabulary and an empty query."""
+class _Counted(NamedTuple):
+    """Terms of a turn in the tail, with their number."""
 
-    def __init__(self, documents: list[list[int]], vocabulary: dict[str, int]):
-        self._size = len(documents)
-        self._model: Any = None
-        if vocabulary:
-            self._model = _bm25s().BM25(k1=_K1, b=_B, backend="numpy", csc_backend="numpy")
-            self._model.index((documents, vocabulary), create_empty_token=False, show_progress=False)
-
-    def scores(self, ids: list[int]) -> Scores:
-        if self._model is None or not ids:
-            return np.zeros(self._size, dtype=np.float32)
-        return self._model.get_scores_from_ids(ids)
+    counts: Counter[str]
+    length: int
 
 
-def _turn_terms(turn: Turn) -> list[str]:
-    return terms(f"{turn.speaker} {turn.text}")
+@dataclass(frozen=True)
+class Lexical:
+    """BM25 over sealed segments, one behind the other from position 0, and the tail behind them."""
+
+    segments: tuple[Segment, ...] = ()
+    tail: tuple[_Counted, ...] = ()
+
+    def extended(self, documents: Iterable[Sequence[str]]) -> "Lexical":
+        """With the terms of more turns in the tail."""
+        return Lexical(self.segments, (*self.tail, *(_Counted(Counter(terms), len(terms)) for terms in documents)))
+
+    @cached_property
+    def sealed(self) -> int:
+        """Number of turns in segments."""
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def size(self) -> int:
+        """Number of turns."""
+        return self.sealed + len(self.tail)
+
+    @cached_property
+    def _mean_length(self) -> float:
+        total = sum(segment.size * segment.mean_length for segment in self.segments)
+        return (total + sum(turn.length for turn in self.tail)) / max(self.size, 1)
+
+    def postings(self, term: str) -> Postings:
+        """All turns that hold a term, with the BM25 score that it gives them."""
+        parts, offset = [], 0
+        for segment in self.segments:
+            parts.append(segment.postings(term, offset))
+            offset += segment.size
+        parts.append(self._tail_postings(term))
+        positions = np.concatenate([part.positions for part in parts])
+        weight = _rarity(self.size, np.array(len(positions)))
+        return Postings(positions, np.concatenate([part.scores for part in parts]) * np.float32(weight))
+
+    def _tail_postings(self, term: str) -> Postings:
+        found = [(at, turn) for at, turn in enumerate(self.tail, self.sealed) if term in turn.counts]
+        counts = np.array([turn.counts[term] for _, turn in found], dtype=np.float32)
+        lengths = np.array([turn.length for _, turn in found], dtype=np.float32)
+        # The segments keep the average length they were sealed with; newer turns are measured against all.
+        saturated = counts / (counts + K1 * (1 - B + B * lengths / max(self._mean_length, 1)))
+        return Postings(np.array([at for at, _ in found], dtype=np.int32), saturated.astype(np.float32))
 
 
-def _windows(start: int, end: int) -> Iterable[tuple[int, int]]:
-    return ((max(start, at - _NEIGHBOURS), min(end, at + _NEIGHBOURS + 1)) for at in range(start, end))
+def _rarity(documents: int, frequencies: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Inverse document frequency as in Lucene, which bm25s uses as well."""
+    return np.log(1 + (documents - frequencies + 0.5) / (frequencies + 0.5))
 
 
-def _joined(documents: list[list[int]], start: int, end: int) -> list[int]:
-    return [term for document in documents[start:end] for term in document]
-
-
-def _scaled(scores: Scores) -> Scores:
-    best = scores.max(initial=0)
-    return scores / best if best > 0 else scores
-
-
-@lru_cache(maxsize=1)
-def _bm25s() -> Any:
-    import bm25s
-
-    logging.getLogger("bm25s").setLevel(logging.WARNING)  # importing it sets DEBUG
-    return bm25s
-
-
-@lru_cache(maxsize=1)
-def _stop_words() -> frozenset[str]:
-    _bm25s()
-    from bm25s.stopwords import STOPWORDS_EN_PLUS
-
-    return frozenset(STOPWORDS_EN_PLUS)
+def _no_postings() -> tuple[NDArray[np.int64], Positions, Scores]:
+    return np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32)

@@ -2,17 +2,16 @@
 
 import json
 import re
-from collections.abc import Generator, Iterable
-from contextlib import closing
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any, NoReturn
 
-from stitchjam.data.errors import DataError, UsageError
+from stitchjam.data.errors import DataError
+from stitchjam.data.readers.source import Origin, Source
 from stitchjam.data.records import History, Question
 
-__all__ = ["Loaded", "Row", "dump", "evidence_index", "file_stem", "first_row", "read_rows", "require_new"]
+__all__ = ["Loaded", "Row", "dump", "evidence_index", "read_records", "read_rows", "require_new"]
 
 # Deeper than any record of a known format, and far from Python's recursion limit, which writing JSON can hit as well.
 _DEEPEST = 100
@@ -55,6 +54,16 @@ class Row:
         """The entries of a list field; none where there is no such field."""
         part = self.part(key)
         return () if part.value is None else part.items()
+
+    def labels(self, key: str) -> tuple[str, ...]:
+        """The entries of a list field, each a label; none where there is no such field."""
+        return tuple(Row(entry.where, {key: entry.value}).label(key) for entry in self.entries(key))
+
+    def fields(self) -> tuple[str, ...]:
+        """The names of an object's fields."""
+        if not isinstance(self.value, dict):
+            raise self.fail("an object")
+        return tuple(self.value)
 
     def text(self, key: str, default: str | None = None) -> str:
         """A text field."""
@@ -103,32 +112,35 @@ class Row:
             raise self.fail("seconds since 1970 or an ISO 8601 time") from None
 
 
-def read_rows(path: str | Path) -> Generator[Row, None, None]:
+def read_rows(path: Origin) -> Iterator[Row]:
     """Stream the JSON values of a file: one a line, or a single value spread over many lines.
 
     Raises:
         UsageError: the file cannot be opened.
         DataError: it is empty, not UTF-8 or not JSON; the message names file, line and column or byte.
     """
-    path, some = Path(path), False
-    with closing(_lines(path)) as lines:
-        for number, line in lines:
-            if not line.strip():
-                continue
-            if not some and not _is_complete(line):
-                rest = (text for _, text in lines)
-                yield Row(f"{path}, line {number}", _parse(path, number, "".join([line, *rest])))
-                return
-            some = True
-            yield Row(f"{path}, line {number}", _parse(path, number, line))
+    source, some = Source.of(path), False
+    lines = source.lines()
+    for number, line in lines:
+        if not line.strip():
+            continue
+        if not some and not _is_complete(line):
+            line = "".join([line, *(text for _, text in lines)])
+        some = True
+        yield Row(f"{source.name}, line {number}", _parse(source.name, number, line))
     if not some:
-        raise DataError(f"{path}: the file is empty; expected JSON, one record a line")
+        raise DataError(f"{source.name}: the file is empty; expected JSON, one record a line")
 
 
-def first_row(path: str | Path) -> Row:
-    """The first JSON value of a file."""
-    with closing(read_rows(path)) as rows:
-        return next(rows)
+def read_records(path: Origin) -> Iterator[Row]:
+    """Stream the rows of a file, and the entries of a list in its place; raises what `read_rows` raises.
+
+    An empty list is a DataError.
+    """
+    for row in read_rows(path):
+        if row.value == []:
+            raise row.fail("at least one record")
+        yield from row.items() if isinstance(row.value, list) else (row,)
 
 
 def evidence_index(history: History) -> dict[str, str]:
@@ -146,36 +158,9 @@ def require_new(row: Row, key: str, seen: set[str]) -> str:
     return name
 
 
-def file_stem(path: str | Path) -> str:
-    """The name of a file up to its first dot; of its folder for turns.jsonl, which every STITCH trajectory has."""
-    path = Path(path)
-    stem = path.name.split(".")[0]
-    return path.resolve().parent.name if stem == "turns" else stem or path.name
-
-
 def dump(value: Any) -> str:
     """One line of JSON with its characters readable."""
     return json.dumps(value, ensure_ascii=False)
-
-
-def _lines(path: Path) -> Generator[tuple[int, str], None, None]:
-    start = 0
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                yield number, _decode(path, number, start, line)
-                start += len(line)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions") from None
-
-
-def _decode(path: Path, number: int, start: int, line: bytes) -> str:
-    try:
-        text = line.decode()
-    except UnicodeDecodeError as error:
-        place = f"byte {start + error.start} (line {number})"
-        raise DataError(f"{path}: {place} is not UTF-8; save the file with UTF-8 encoding") from None
-    return text.removeprefix("\ufeff") if number == 1 else text
 
 
 def _is_complete(line: str) -> bool:
@@ -186,7 +171,7 @@ def _is_complete(line: str) -> bool:
     return True
 
 
-def _parse(path: Path, number: int, text: str) -> Any:
+def _parse(path: str, number: int, text: str) -> Any:
     where = f"{path}, line {number}"
     try:
         value = json.loads(text, parse_constant=_refuse_constant)

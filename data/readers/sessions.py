@@ -12,7 +12,8 @@ from typing import Any, Literal, cast
 
 from stitchjam.data.errors import DataError
 from stitchjam.data.ids import build_session, in_time_order
-from stitchjam.data.readers.rows import Row, dump, evidence_index, file_stem, read_rows, require_new
+from stitchjam.data.readers.rows import Row, dump, evidence_index, read_rows, require_new
+from stitchjam.data.readers.source import Origin, Source
 from stitchjam.data.records import History, Question, Session, Turn
 
 __all__ = ["read_questions", "read_sessions", "write_questions", "write_sessions"]
@@ -20,20 +21,21 @@ __all__ = ["read_questions", "read_sessions", "write_questions", "write_sessions
 _SPLITS = ("train", "held_out", "")
 
 
-def read_sessions(path: str | Path) -> History:
+def read_sessions(path: Origin) -> History:
     """Read a *.sessions.jsonl.
 
     Raises:
         UsageError: the file cannot be opened.
         DataError: it is not of this form, or an id is used twice; the message names file, line and field.
     """
+    source = Source.of(path)
     session_ids: set[str] = set()
     turn_ids: set[str] = set()
-    sessions = [_session(row, session_ids, turn_ids) for row in read_rows(path)]
-    return History(id=file_stem(path), sessions=in_time_order(sessions))
+    sessions = [_session(row, session_ids, turn_ids) for row in read_rows(source)]
+    return History(id=source.stem, sessions=in_time_order(sessions))
 
 
-def read_questions(path: str | Path, history: History) -> tuple[Question, ...]:
+def read_questions(path: Origin, history: History) -> tuple[Question, ...]:
     """Read a *.questions.jsonl whose evidence lies in `history`.
 
     Raises:
@@ -77,8 +79,8 @@ def _question(row: Row, turn_ids: Mapping[str, str], seen: set[str]) -> Question
         id=require_new(row, "id", seen),
         text=row.text("text"),
         answer=row.label("answer"),
-        aliases=tuple(_label(entry) for entry in row.entries("aliases")),
-        evidence=tuple(_evidence(entry, turn_ids) for entry in row.entries("evidence")),
+        aliases=row.labels("aliases"),
+        evidence=tuple(_evidence(row, external, turn_ids) for external in row.labels("evidence")),
         kind=row.label("type", ""),
         split=_split(row),
         time=row.time("time"),
@@ -92,15 +94,10 @@ def _split(row: Row) -> Literal["train", "held_out", ""]:
     return cast(Literal["train", "held_out", ""], split)
 
 
-def _evidence(entry: Row, turn_ids: Mapping[str, str]) -> str:
-    external = _label(entry)
+def _evidence(row: Row, external: str, turn_ids: Mapping[str, str]) -> str:
     if external not in turn_ids:
-        raise DataError(f"{entry.where}: no turn has the id {external!r}; correct it, or add the turn to the sessions")
+        raise DataError(f"{row.where}: no turn has the id {external!r}; correct it, or add the turn to the sessions")
     return turn_ids[external]
-
-
-def _label(entry: Row) -> str:
-    return Row(entry.where, {"id": entry.value}).label("id")
 
 
 def _session_row(session: Session) -> dict[str, Any]:

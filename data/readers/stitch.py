@@ -6,10 +6,10 @@ Gold labels of the turns (partition, action, action_object) are left in the file
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 from stitchjam.data.ids import build_session, in_time_order
-from stitchjam.data.readers.rows import Loaded, Row, evidence_index, file_stem, read_rows, require_new
+from stitchjam.data.readers.rows import Loaded, Row, evidence_index, read_rows, require_new
+from stitchjam.data.readers.source import Origin, Source
 from stitchjam.data.records import History, Question
 
 __all__ = ["read_stitch", "read_turns"]
@@ -19,7 +19,7 @@ _LONGEST_MARKER = 200
 _TIMESTAMP = re.compile(r"\s*-{3,}\s*TIMESTAMP:[ \t]*(?P<time>[^\n]*?)\s*\Z")
 
 
-def read_turns(path: str | Path) -> History:
+def read_turns(path: Origin) -> History:
     """Read a turns.jsonl: {"id", "role", "content"} a line, in time order.
 
     Turns whose ids have the form PREFIX-turn-NUMBER make one session per prefix, all others one for the file. The
@@ -29,21 +29,22 @@ def read_turns(path: str | Path) -> History:
         UsageError: the file cannot be opened.
         DataError: it is not of this form, or an id is used twice; the message names file, line and field.
     """
-    name, seen = file_stem(path), set()
+    source = Source.of(path)
+    name, seen = source.stem, set()
     rows: dict[str, list[dict[str, str]]] = {}
-    for row in read_rows(path):
+    for row in read_rows(source):
         external = require_new(row, "id", seen)
         prefix = external.rpartition("-turn-")[0]
         rows.setdefault(prefix or name, []).append({**_turn(row), "external_id": external})
     return History(id=name, sessions=in_time_order(build_session(key, "", turns) for key, turns in rows.items()))
 
 
-def read_stitch(turns: str | Path, questions: str | Path | None = None) -> Loaded:
+def read_stitch(turns: Origin, questions: Origin | None = None) -> Loaded:
     """Read a trajectory with its questions; evidence that names no turn is listed in `problems`.
 
     Args:
-        turns: path of turns.jsonl.
-        questions: path of questions.jsonl, where there is one.
+        turns: the turns.jsonl.
+        questions: the questions.jsonl, where there is one.
     """
     history = read_turns(turns)
     if questions is None:
@@ -70,7 +71,7 @@ def _marker_start(text: str) -> int:
 
 
 def _question(row: Row, turn_ids: Mapping[str, str], seen: set[str], problems: list[str]) -> Question:
-    name, answer, evidence = require_new(row, "id", seen), _answer(row), _evidence(row)
+    name, answer, evidence = require_new(row, "id", seen), _answer(row), row.labels("answer_turn_ids")
     missing = [external for external in evidence if external not in turn_ids]
     problems += [f"{row.where}: question {name!r}: evidence {external!r} is no turn" for external in missing]
     if not answer:
@@ -85,17 +86,13 @@ def _question(row: Row, turn_ids: Mapping[str, str], seen: set[str], problems: l
     )
 
 
-def _evidence(row: Row) -> tuple[str, ...]:
-    return tuple(_name(entry) for entry in row.entries("answer_turn_ids"))
-
-
 def _answer(row: Row) -> str:
     answer = row.part("answer")
     if answer.value is None:
         return ""
     choices = answer.part("multiple_choice_ids")
     if choices.value is not None:
-        return ", ".join(_name(entry) for entry in choices.entries("choice_ids"))
+        return ", ".join(choices.labels("choice_ids"))
     return answer.label("single_choice_id", "") or _unwrap(answer.label("free_form_answer", ""))
 
 
@@ -108,7 +105,3 @@ def _unwrap(answer: str) -> str:
     except (ValueError, RecursionError):
         return answer
     return "; ".join(map(str, entries))
-
-
-def _name(entry: Row) -> str:
-    return Row(entry.where, {"id": entry.value}).name("id")

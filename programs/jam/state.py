@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from dspy.utils.exceptions import AdapterParseError
 
 from stitchjam.data.errors import ModelOutputError
-from stitchjam.data.index.lexical import terms
+from stitchjam.data.index.terms import terms
 from stitchjam.data.records import Claim, Session, Turn
 from stitchjam.data.store import SessionHit, Store
 from stitchjam.data.text import normalise, one_line
@@ -71,8 +71,7 @@ class ResearchState:
 
     def in_time_order(self, claims: list[Claim]) -> list[Claim]:
         """Claims in the order in which their turns stand in the store."""
-        cited = {claim.spans[0].turn_id for claim in claims}
-        turns = [turn.id for session in self.store.sessions for turn in session.turns if turn.id in cited]
+        turns = [turn.id for turn in self.store.in_order(claim.spans[0].turn_id for claim in claims)]
         return sorted(claims, key=lambda claim: turns.index(claim.spans[0].turn_id))
 
     def fail(self, step: str, error: Exception | str) -> None:
@@ -115,11 +114,10 @@ class ResearchState:
 
     def show_overview(self) -> str:
         """What the store holds, in three lines."""
-        sessions = self.store.sessions
-        speakers = dict.fromkeys(turn.speaker for session in sessions for turn in session.turns)
-        dates = [session.time[:10] for session in sessions if session.time]
+        times = self.store.session_times
+        dates = [time[:10] for time in times.values() if time]
         period = f", from {clip(min(dates), 10)} to {clip(max(dates), 10)}" if dates else ""
-        return f"{len(sessions)} sessions{period}\nspeakers: {clip(', '.join(speakers), 200)}"
+        return f"{len(times)} sessions{period}\nspeakers: {clip(', '.join(self.store.speakers), 200)}"
 
     def show_candidates(self, unread_only: bool = False) -> str:
         """Candidate sessions with their best lines; the newest labels when there are too many."""

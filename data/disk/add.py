@@ -1,0 +1,229 @@
+"""Turns histories and single turns into rows of the log, in one transaction: all of it is there, or nothing.
+
+Content that is there already adds nothing. A session may only grow: turns that begin like the stored ones continue it,
+others are refused. The chain of ids tells which is the case.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, and_, insert, select
+
+from stitchjam.data.disk import schema
+from stitchjam.data.disk.database import Database, get, insert_missing, put
+from stitchjam.data.disk.work import enqueue
+from stitchjam.data.errors import DataError
+from stitchjam.data.ids import build_session, has_made_id, next_turn
+from stitchjam.data.records import History, Session, Turn
+from stitchjam.data.text import one_line
+
+__all__ = ["Added", "Provenance", "add_histories", "add_turn", "content_hash"]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where turns come from: a name to call it by, the format, and the bytes of a file; None for the API."""
+
+    name: str
+    format: str
+    content: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Added:
+    """What an add did: ids of the sources, and how many sessions and turns are new; 0 when all was there."""
+
+    sources: tuple[str, ...]
+    sessions: int
+    turns: int
+
+
+class _Placed(NamedTuple):
+    """A turn and its place in its session, from 0."""
+
+    turn: Turn
+    ordinal: int
+
+
+def add_histories(database: Database, histories: Sequence[History], origin: Provenance) -> Added:
+    """Add histories, all of them or none; a source for each. Sessions that are there already are continued.
+
+    Raises:
+        DataError: a session begins otherwise than the stored one of the same id; nothing was added.
+    """
+    sessions = turns = 0
+    with database.write() as db:
+        digest = _keep_content(db, origin)
+        sources = [_source(db, _named(origin, history, len(histories)), origin, digest) for history in histories]
+        for source, history in zip(sources, histories, strict=True):
+            made, added = _add_sessions(db, source, history.sessions)
+            sessions, turns = sessions + made, turns + added
+        return _counted(db, Added(tuple(source.id for source in sources), sessions, turns))
+
+
+def add_turn(database: Database, session_id: str, row: Mapping[str, str], name: str) -> Added:
+    """Add one turn at the end of a session; with an external id that is there already it adds nothing.
+
+    Args:
+        database: where.
+        session_id: the session; made when it is new.
+        row: speaker and text, and time and external_id where known.
+        name: of the source; all turns that are added under one name are forgotten together.
+
+    Raises:
+        DataError: the external id is there with other words, or a text cannot be stored as UTF-8.
+    """
+    with database.write() as db:
+        source = _source(db, name, Provenance(name, "turns"), "")
+        began = db.execute(select(schema.session).where(schema.session.c.id == session_id)).first()
+        if began is None:
+            made, added = _add_sessions(db, source, [build_session(session_id, "", [row])])
+            return _counted(db, Added((source.id,), made, added))
+        last = _last_turn(db, began.number)
+        turn = next_turn(Session(id=session_id, turns=(), time=began.time), last.id, row, last.ordinal + 2)
+        if turn.external_id and _is_known(db, began.number, turn):
+            return Added((source.id,), 0, 0)
+        added = _insert(db, source, began.number, [_Placed(turn, last.ordinal + 1)])
+        return _counted(db, Added((source.id,), 0, added))
+
+
+def content_hash(text: str) -> int:
+    """Key of a text's vector: the first 8 bytes of its sha256 as a signed integer."""
+    return int.from_bytes(sha256(text.encode()).digest()[:8], "big", signed=True)
+
+
+def _counted(db: Connection, added: Added) -> Added:
+    if added.turns:
+        put(db, "generation", int(get(db, "generation")) + 1)
+    return added
+
+
+def _named(origin: Provenance, history: History, histories: int) -> str:
+    return origin.name if histories == 1 else f"{origin.name}#{history.id}"
+
+
+def _keep_content(db: Connection, origin: Provenance) -> str:
+    """Write the bytes of a file, once; returns their hash."""
+    if origin.content is None:
+        return ""
+    digest = sha256(origin.content).hexdigest()
+    row = {"sha256": digest, "name": origin.name, "format": origin.format, "bytes": origin.content}
+    insert_missing(db, schema.content, [row])
+    return digest
+
+
+def _source(db: Connection, name: str, origin: Provenance, digest: str) -> Any:
+    """Number and id of a source, made when it is new; then its tombstone, if there is one, is lifted."""
+    source, part = schema.source.c, name.partition("#")[2]
+    # Bytes that come again under another name are the same source.
+    same = source.sha256 == digest if digest else and_(source.format == origin.format, source.name == name)
+    for row in db.execute(select(schema.source).where(same)):
+        if not digest or row.name.partition("#")[2] == part:
+            return row
+    made = "f" + sha256(json.dumps([origin.format, part if digest else name, digest]).encode()).hexdigest()[:12]
+    db.execute(schema.tombstone.delete().where(schema.tombstone.c.source == made))
+    row = {"id": made, "name": name, "format": origin.format, "sha256": digest, "ingested": time.time()}
+    db.execute(insert(schema.source).values(row))
+    return db.execute(select(schema.source).where(schema.source.c.id == made)).one()
+
+
+def _add_sessions(db: Connection, source: Any, sessions: Iterable[Session]) -> tuple[int, int]:
+    """Number of sessions and of turns that are new."""
+    made = added = 0
+    for session in sessions:
+        session, stored = _fitting(db, session)
+        number = stored.number if stored else _make_session(db, session)
+        known = _stored_turns(db, number) if stored else {}
+        fresh = [_Placed(turn, at) for at, turn in enumerate(session.turns) if at not in known]
+        _claim(db, source, [known[at].number for at in range(len(session.turns)) if at in known])
+        made, added = made + (stored is None), added + _insert(db, source, number, fresh)
+    return made, added
+
+
+def _fitting(db: Connection, session: Session) -> tuple[Session, Any]:
+    """A session and the stored one that it continues, if there is one.
+
+    An id that was made from the first turn says only how a conversation begins, and those of one agent begin alike:
+    one that goes on otherwise gets the next free name instead of being refused.
+    """
+    name, number = session.id, 1
+    while stored := db.execute(select(schema.session).where(schema.session.c.id == session.id)).first():
+        problem = _divergence(session, _stored_turns(db, stored.number))
+        if problem is None:
+            return session, stored
+        if number == 1 and not has_made_id(session):
+            raise DataError(problem)
+        number += 1
+        rows = [turn.model_dump(include={"speaker", "text", "time", "external_id"}) for turn in session.turns]
+        session = build_session(f"{name}-{number}", session.time, rows)
+    return session, None
+
+
+def _divergence(session: Session, stored: Mapping[int, Any]) -> str | None:
+    for at, turn in enumerate(session.turns):
+        if at in stored and stored[at].id != turn.id:
+            there, here = (one_line(f"{x.speaker}: {x.text} {x.time}")[:80] for x in (stored[at], turn))
+            return (
+                f"session {session.id!r} differs from the stored one at turn {at + 1}: there {there!r}, here {here!r}. "
+                f"Give the session another id, or forget the source that holds it first"
+            )
+    return None
+
+
+def _stored_turns(db: Connection, session: int) -> dict[int, Any]:
+    rows = db.execute(select(schema.turn).where(schema.turn.c.session == session))
+    return {row.ordinal: row for row in rows}
+
+
+def _last_turn(db: Connection, session: int) -> Any:
+    turns = select(schema.turn).where(schema.turn.c.session == session)
+    return db.execute(turns.order_by(schema.turn.c.ordinal.desc()).limit(1)).first()
+
+
+def _is_known(db: Connection, session: int, turn: Turn) -> bool:
+    same = (schema.turn.c.session == session) & (schema.turn.c.external_id == turn.external_id)
+    stored = db.execute(select(schema.turn).where(same)).first()
+    if stored is not None and (stored.speaker, stored.text) != (turn.speaker, turn.text):
+        raise DataError(
+            f"session {turn.session_id!r} has a turn {turn.external_id!r} with other words; a turn is never changed: "
+            f"add it under another id, or forget its source first"
+        )
+    return stored is not None
+
+
+def _make_session(db: Connection, session: Session) -> int:
+    db.execute(insert(schema.session).values(id=session.id, time=session.time))
+    return db.execute(select(schema.session.c.number).where(schema.session.c.id == session.id)).scalar_one()
+
+
+def _insert(db: Connection, source: Any, session: int, placed: list[_Placed]) -> int:
+    """Write new turns with their origin and the work that they bring; returns how many."""
+    if not placed:
+        return 0
+    generation, last = int(get(db, "generation")) + 1, int(get(db, "last_turn"))
+    rows = [
+        {
+            "number": number,
+            "session": session,
+            "ordinal": ordinal,
+            "content_hash": content_hash(turn.text),
+            "generation": generation,
+            **turn.model_dump(include={"id", "speaker", "text", "time", "external_id"}),
+        }
+        for number, (turn, ordinal) in enumerate(placed, last + 1)
+    ]
+    db.execute(insert(schema.turn), rows)
+    _claim(db, source, [row["number"] for row in rows])
+    put(db, "last_turn", last + len(rows))
+    enqueue(db, {"turn": [turn.id for turn, _ in placed], "session": [placed[0].turn.session_id]})
+    return len(rows)
+
+
+def _claim(db: Connection, source: Any, turns: list[int]) -> None:
+    """Note that a source holds these turns."""
+    if turns:
+        insert_missing(db, schema.origin, [{"source": source.number, "turn": number} for number in turns])

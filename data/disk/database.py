@@ -1,0 +1,192 @@
+"""Turns a folder into a database that reads and writes whole transactions, or says clearly why it cannot.
+
+A write holds SQLite's one write lock from its beginning, so that two writers queue; readers go on with what was
+committed before. A transaction is there completely or not at all, also after kill -9.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, inspect, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
+
+from stitchjam.data.disk import schema
+from stitchjam.data.errors import DataError, StitchjamError, UsageError
+
+__all__ = ["DEFAULT_ENCODER", "Database", "chunked", "get", "insert_missing", "put", "replace"]
+
+FILE = "memory.db"
+DEFAULT_ENCODER = "static"
+_PARAMETERS = 500  # of one query, far below SQLite's limit
+_T = TypeVar("_T")
+_PATIENCE = 30.0  # seconds that a writer waits for another one
+
+
+class Database:
+    """The database in a folder.
+
+    Args:
+        path: the folder.
+        create: make it when it is not there.
+        encoder: name of the encoder; None keeps the one the memory has.
+
+    Raises:
+        UsageError: it is not there and must not be made, or cannot be used.
+        DataError: it is no memory, was written by another version, or is damaged.
+    """
+
+    def __init__(self, path: Path, create: bool = True, encoder: str | None = None):
+        self.path, self.file = path.absolute(), path.absolute() / FILE
+        if not self.file.exists():
+            self._make_folder(create)
+        self._writer = _engine(self.file, "BEGIN IMMEDIATE")
+        self._reader = _engine(self.file, "BEGIN")
+        if not self._is_ready():
+            self._make_tables(encoder or DEFAULT_ENCODER)
+        self._check_format()
+        if encoder is not None and encoder != self.get("encoder"):
+            self.set_encoder(encoder)
+
+    def _make_folder(self, create: bool) -> None:
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise UsageError(f"{self.path} is no memory of stitchjam; name the folder of one, or a new or empty folder")
+        if not create:
+            raise UsageError(f"there is no memory in {self.path}; make one with: stitchjam ingest FILE --memory PATH")
+        self.path.mkdir(parents=True, exist_ok=True)
+
+    def _is_ready(self) -> bool:
+        with self.read() as db:
+            return inspect(db).has_table("meta")
+
+    def _make_tables(self, encoder: str) -> None:
+        with self.write() as db:
+            if inspect(db).has_table("meta"):  # another process was faster
+                return
+            if inspect(db).get_table_names():
+                raise DataError(f"{self.file} is a database of something else; choose another folder")
+            schema.metadata.create_all(db)
+            values = {"format": schema.FORMAT, "id": uuid4().hex, "encoder": encoder}
+            counters = {"generation": 0, "epoch": 0, "last_turn": 0, "encoded": 0, "steps": "[]"}
+            rows = [{"key": key, "value": str(value)} for key, value in (values | counters).items()]
+            db.execute(schema.meta.insert(), rows)
+
+    def _check_format(self) -> None:
+        version = self.get("format")
+        if version != str(schema.FORMAT):
+            raise DataError(
+                f"{self.file} has format {version}, this version of stitchjam reads {schema.FORMAT}; "
+                f"install the version that wrote it, or ingest its sources into a new memory"
+            )
+
+    def set_encoder(self, encoder: str) -> None:
+        """Use another encoder from now on; vectors of the one before are kept."""
+        with self.write() as db:
+            put(db, "encoder", encoder)
+            put(db, "encoded", 0)
+            put(db, "epoch", int(get(db, "epoch")) + 1)
+
+    def get(self, key: str) -> str:
+        """A value of the table meta."""
+        with self.read() as db:
+            return get(db, key)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that sees one state of the database, whatever others write meanwhile."""
+        with _explained(self.file), self._reader.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that is committed at the end of the block, or undone when it raises."""
+        with _explained(self.file), self._writer.begin() as connection:
+            yield connection
+
+    def compact(self) -> bool:
+        """Write the file anew without what was deleted, and empty the write-ahead log.
+
+        Returns:
+            Whether nothing deleted is left; False while another process reads.
+        """
+        with _explained(self.file):
+            connection = sqlite3.connect(self.file, timeout=_PATIENCE, isolation_level=None)
+            try:
+                connection.execute("VACUUM")
+                busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                connection.close()
+        return not busy
+
+    def close(self) -> None:
+        """Close all connections; a later call opens new ones."""
+        self._reader.dispose()
+        self._writer.dispose()
+
+
+def get(db: Connection, key: str) -> str:
+    """A value of the table meta, inside a transaction."""
+    return db.execute(select(schema.meta.c.value).where(schema.meta.c.key == key)).scalar_one()
+
+
+def put(db: Connection, key: str, value: object) -> None:
+    """Replace a value of the table meta."""
+    db.execute(update(schema.meta).where(schema.meta.c.key == key).values(value=str(value)))
+
+
+def insert_missing(db: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    """Insert rows whose primary key is not there yet."""
+    dialect = {"sqlite": sqlite, "postgresql": postgresql}[db.dialect.name]
+    if rows:
+        db.execute(dialect.insert(table).on_conflict_do_nothing(), rows)
+
+
+def replace(db: Connection, table: Table, row: dict[str, Any]) -> None:
+    """Insert a row, or overwrite the one with its primary key."""
+    dialect = {"sqlite": sqlite, "postgresql": postgresql}[db.dialect.name]
+    db.execute(dialect.insert(table).values(row).on_conflict_do_update(index_elements=table.primary_key, set_=row))
+
+
+def chunked(values: Iterable[_T]) -> Iterator[list[_T]]:
+    """Lists of values that one query can take as parameters."""
+    values = iter(values)
+    while chunk := list(islice(values, _PARAMETERS)):
+        yield chunk
+
+
+def _engine(file: Path, begin: str) -> Engine:
+    url = URL.create("sqlite", database=str(file))
+    engine = create_engine(url, connect_args={"timeout": _PATIENCE}, max_overflow=-1)
+
+    @event.listens_for(engine, "connect")
+    def _configure(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None  # we begin transactions ourselves: sqlite3 would not lock before a write
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA foreign_keys=ON")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
+
+
+@contextmanager
+def _explained(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except (DBAPIError, sqlite3.Error) as error:
+        raise _explain(file, str(getattr(error, "orig", error))) from error
+
+
+def _explain(file: Path, reason: str) -> StitchjamError:
+    if "locked" in reason:
+        return UsageError(f"{file}: another process has been writing for {_PATIENCE:.0f} seconds; try again later")
+    if any(word in reason for word in ("malformed", "not a database", "disk image")):
+        return DataError(f"{file} is damaged ({reason}); restore it from a backup, or ingest its sources again")
+    return UsageError(f"{file} cannot be used ({reason}); check disk space and permissions")

@@ -1,0 +1,182 @@
+"""Turns what was added into items of work for the steps that derive notes and memos, and keeps what they made.
+
+An item is one turn or one session, for one step of one program. It is claimed for a while, so that two workers do not
+do the same; when its worker dies it becomes free again. What fails is tried again, and listed until it works.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from sqlalchemy import Connection, and_, func, or_, select, update
+
+from stitchjam.data.disk import schema
+from stitchjam.data.disk.database import Database, chunked, get, insert_missing, put, replace
+from stitchjam.data.errors import StitchjamError
+
+__all__ = ["Derived", "Processed", "Run", "StepKey", "Tick", "counts", "enqueue", "process", "quiet", "register"]
+
+Kind = Literal["turn", "session"]
+Run = Callable[[str], "Derived"]
+Tick = Callable[[str], None]
+MAX_ATTEMPTS = 3
+_LEASE = 600.0  # seconds after which the item of a worker that said nothing is free again
+_BATCH = 16
+
+
+class StepKey(NamedTuple):
+    """A step of a program: its name, the fingerprint of the program, and what it is run on."""
+
+    step: str
+    program: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Derived:
+    """What a step made of an item: JSON content; ids of labels for a turn, the path of a folder for a session."""
+
+    content: Mapping[str, Any]
+    labels: tuple[str, ...] = ()
+    folder: str = ""
+
+
+@dataclass
+class Processed:
+    """How many items were done, and the errors of those that failed, by item."""
+
+    done: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def quiet(item: str) -> None:
+    """Show no progress."""
+
+
+def register(database: Database, key: StepKey) -> None:
+    """Make a step part of the memory: items for all that is there, and from now on for all that is added."""
+    table = schema.turn if key.kind == "turn" else schema.session
+    with database.write() as db:
+        steps = json.loads(get(db, "steps"))
+        if list(key) not in steps:
+            put(db, "steps", json.dumps([*steps, key]))
+        _insert(db, key, db.execute(select(table.c.id)).scalars())
+
+
+def enqueue(db: Connection, items: Mapping[Kind, Iterable[str]]) -> None:
+    """Items for new turns and for sessions that grew, for every registered step."""
+    for step, program, kind in json.loads(get(db, "steps")):
+        key, fresh = StepKey(step, program, kind), list(items[kind])
+        for chunk in chunked(fresh):
+            db.execute(update(schema.work).where(_of(key), schema.work.c.item.in_(chunk)).values(_PENDING))
+        _insert(db, key, fresh)
+
+
+def process(
+    database: Database,
+    key: StepKey,
+    run: Run,
+    limit: int | None = None,
+    tick: Tick = quiet,
+) -> Processed:
+    """Run a step on the items that wait for it, and on those that failed less than three times.
+
+    Args:
+        database: where.
+        key: the step; it was registered.
+        run: gets an item's id. A StitchjamError it raises is recorded; any other ends the run, and nothing is lost.
+        limit: at most so many items.
+        tick: is given each item that is through.
+    """
+    processed, started, left = Processed(), time.time(), limit
+    while left is None or left > 0:
+        items, lease = _claim(database, key, _BATCH if left is None else min(_BATCH, left), started)
+        if not items:
+            break
+        for item in items:
+            _run(database, key, _Claimed(item, lease), run, processed)
+            tick(item)
+        left = None if left is None else left - len(items)
+    return processed
+
+
+class _Claimed(NamedTuple):
+    """An item, and until when it is this worker's; the time is also the proof that it still is."""
+
+    item: str
+    until: float
+
+
+_PENDING = {"status": "pending", "attempts": 0, "error": "", "until": 0.0}
+
+
+def _run(database: Database, key: StepKey, claimed: _Claimed, run: Run, processed: Processed) -> None:
+    try:
+        derived = run(claimed.item)
+    except StitchjamError as error:
+        processed.failed[claimed.item] = str(error)
+        _settle(database, key, claimed, {"status": "failed", "error": str(error)[:500], "until": time.time()})
+        return
+    except BaseException:
+        _settle(database, key, claimed, _PENDING)
+        raise
+    _settle(database, key, claimed, {"status": "done", "error": "", "until": 0.0}, derived)
+    processed.done += 1
+
+
+def _settle(
+    database: Database, key: StepKey, claimed: _Claimed, values: Mapping[str, Any], derived: Derived | None = None
+) -> None:
+    work = schema.work.c
+    mine = and_(_of(key), work.item == claimed.item, work.status == "running", work.until == claimed.until)
+    counted = values if "attempts" in values else {**values, "attempts": work.attempts + 1}
+    with database.write() as db:
+        # It may have been forgotten or have grown while the step ran; what was made of it is then worth nothing.
+        if db.execute(update(schema.work).where(mine).values(**counted)).rowcount and derived is not None:
+            _keep(db, key, claimed.item, derived)
+
+
+def _keep(db: Connection, key: StepKey, item: str, derived: Derived) -> None:
+    content = json.dumps(derived.content, ensure_ascii=False)
+    row = {"item": item, "program": key.program, "step": key.step, "content": content}
+    if key.kind == "session":
+        return replace(db, schema.memo, row | {"folder": derived.folder})
+    replace(db, schema.note, row)
+    labels = schema.note_label
+    db.execute(labels.delete().where(labels.c.item == item, labels.c.program == key.program))
+    insert_missing(db, labels, [{"label": x, "item": item, "program": key.program} for x in derived.labels])
+
+
+def _claim(database: Database, key: StepKey, most: int, started: float) -> tuple[list[str], float]:
+    now, work = time.time(), schema.work.c
+    free = or_(
+        work.status == "pending",
+        and_(work.status == "failed", work.attempts < MAX_ATTEMPTS, work.until < started),
+        and_(work.status == "running", work.until < now),
+    )
+    with database.write() as db:
+        waiting = select(work.item).where(_of(key), free).order_by(work.attempts).limit(most)
+        items = list(db.execute(waiting).scalars())
+        claimed = and_(_of(key), work.item.in_(items))
+        db.execute(update(schema.work).where(claimed).values(status="running", until=now + _LEASE))
+    return items, now + _LEASE
+
+
+def _of(key: StepKey) -> Any:
+    return and_(schema.work.c.step == key.step, schema.work.c.program == key.program)
+
+
+def _insert(db: Connection, key: StepKey, items: Iterable[str]) -> None:
+    row = {"step": key.step, "program": key.program, "kind": key.kind, **_PENDING}
+    insert_missing(db, schema.work, [row | {"item": item} for item in items])
+
+
+def counts(db: Connection) -> list[dict[str, Any]]:
+    """Items by step, program and status, with the newest error of those that failed."""
+    work = schema.work.c
+    grouped = select(
+        work.step, work.program, work.status, func.count().label("items"), func.max(work.error).label("error")
+    )
+    return [dict(row._mapping) for row in db.execute(grouped.group_by(work.step, work.program, work.status))]

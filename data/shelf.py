@@ -1,0 +1,123 @@
+"""Turns a history into positions: where turns stand, and the index over them; a store reads through it."""
+
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
+from hashlib import sha256
+from math import nan
+from typing import Protocol
+
+import numpy as np
+
+from stitchjam.data.errors import DataError, UsageError
+from stitchjam.data.index.columns import Mask, Place
+from stitchjam.data.index.encoders import open_encoder
+from stitchjam.data.index.ranking import Entry, Index
+from stitchjam.data.records import History, Turn
+from stitchjam.data.times import seconds
+
+__all__ = ["HistoryShelf", "Shelf", "entry", "require_known", "unknown"]
+
+
+class Shelf(Protocol):
+    """Where a store's turns stand: in memory or in a database. A position names a turn for as long as it lives."""
+
+    name: str
+
+    def index(self) -> Index:
+        """The index over all positions; made when first asked for, and then kept."""
+        ...
+
+    def turns_at(self, positions: Iterable[int]) -> dict[int, Turn]:
+        """The turns at these positions; one that was forgotten is left out."""
+        ...
+
+    def position(self, turn_id: str) -> int | None:
+        """Where a turn stands, or None."""
+        ...
+
+    def ids_like(self, turn_id: str) -> Collection[str]:
+        """Some ids of turns that look like one that does not exist."""
+        ...
+
+    def session_times(self) -> Mapping[str, str]:
+        """Event time by session id, oldest first."""
+        ...
+
+    def mask(self, field: str, names: Collection[str]) -> Mask:
+        """Turns in these "sources", "folders" or with these "labels"; raises UsageError for a name that is unknown."""
+        ...
+
+
+class HistoryShelf:
+    """A history in memory; it is the only source, under its own id."""
+
+    def __init__(self, history: History, encoder: str):
+        self.history, self._encoder = history, encoder
+        self._turns = history.turns
+        self._positions = {turn.id: position for position, turn in enumerate(self._turns)}
+        self._times = {session.id: session.time for session in history.sessions}
+        if len(self._positions) < len(self._turns) or len(self._times) < len(history.sessions):
+            raise DataError(f"history {history.id!r} holds an id twice; build its sessions with data.ids.build_session")
+        self.name = "store:" + sha256("\n".join(self._positions).encode()).hexdigest()[:4]
+        self._index: Index | None = None
+        self._lock = threading.Lock()
+
+    def index(self) -> Index:
+        """Built by one thread while others wait."""
+        if self._index is None:
+            with self._lock:
+                if self._index is None:
+                    entries = [
+                        entry(turn, at) for session in self.history.sessions for at, turn in enumerate(session.turns)
+                    ]
+                    self._index = Index(open_encoder(self._encoder)).extended(entries)
+        return self._index
+
+    def turns_at(self, positions: Iterable[int]) -> dict[int, Turn]:
+        """By position in the history."""
+        return {position: self._turns[position] for position in positions}
+
+    def position(self, turn_id: str) -> int | None:
+        """Place in the history."""
+        return self._positions.get(turn_id)
+
+    def ids_like(self, turn_id: str) -> Collection[str]:
+        """All ids."""
+        return self._positions
+
+    def session_times(self) -> Mapping[str, str]:
+        """In the order of the history."""
+        return self._times
+
+    def mask(self, field: str, names: Collection[str]) -> Mask:
+        """All turns for the one source; there are no folders and labels."""
+        require_known(field[:-1], names, [self.history.id] if field == "sources" else [])
+        return np.full(len(self._turns), bool(names))
+
+    def __reduce__(self) -> tuple[type["HistoryShelf"], tuple[History, str]]:
+        return HistoryShelf, (self.history, self._encoder)
+
+
+def entry(turn: Turn, ordinal: int) -> Entry:
+    """What the index is told of a turn that stands at `ordinal` in its session."""
+    known = seconds(turn.time)
+    return Entry(Place(turn.session_id, ordinal, turn.speaker, nan if known is None else known), turn.text)
+
+
+def require_known(kind: str, names: Collection[str], known: Collection[str]) -> None:
+    """Raise UsageError for the first name that is not known; speakers are compared without regard to case."""
+    folded = {name.casefold() for name in known} if kind == "speaker" else known
+    for name in names:
+        if (name.casefold() if kind == "speaker" else name) not in folded:
+            raise unknown(kind, name, known)
+
+
+def unknown(kind: str, wanted: str, known: Iterable[str]) -> UsageError:
+    """The error for something that does not exist; its message names the nearest that do."""
+    known = sorted(known)
+    # Comparing with all of 100k ids takes seconds; those that begin alike are the likely ones.
+    alike = [name for name in known if name[:3] == wanted[:3]]
+    nearest = get_close_matches(wanted, (alike or known)[:2_000], n=3, cutoff=0.3) or known[:3]
+    advice = f"use one of those that exist, such as {', '.join(nearest)}" if nearest else "the store is empty"
+    return UsageError(f"there is no {kind} {wanted!r}; {advice}")
