@@ -22,7 +22,7 @@ demo: $(INSTALLED)  ## ask, compile and ask again: a sample and a tiny local mod
 	@$(BIN)/stitchjam demo
 
 test: $(INSTALLED)  ## run the tests that need neither a model nor much time
-	@$(BIN)/python -m pytest -q -m "not model and not slow" -n 2
+	@$(BIN)/python -m pytest -q -rs -m "not model and not slow" -n 2
 
 check: $(INSTALLED)  ## formatting, lint, types and house rules
 	@$(BIN)/ruff format --check --quiet || { echo "run: $(BIN)/ruff format"; exit 1; }

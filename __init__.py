@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stitchjam.programs.artifact import load
+    from stitchjam.programs.memory import Memory
 
-__all__ = ["__version__", "load"]
+__all__ = ["Memory", "__version__", "load"]
 
 __version__ = "0.1.0"
 
-_HOME_OF = {"load": "stitchjam.programs.artifact"}
+_HOME_OF = {"Memory": "stitchjam.programs.memory", "load": "stitchjam.programs.artifact"}
 
 
 def __getattr__(name: str) -> Any:

@@ -21,10 +21,10 @@ def show(stream: IO[str], lines: Iterable[object]) -> None:
 
 
 @contextmanager
-def resumable() -> Iterator[None]:
-    """End the process with code 130 on Ctrl-C, at once, and say that the same command goes on."""
+def resumable(kept: str = "replies so far are kept") -> Iterator[None]:
+    """End the process with code 130 on Ctrl-C, at once, and say what is kept and that the same command goes on."""
     try:
         yield
     except KeyboardInterrupt:
-        show(sys.stderr, ["stopped; replies so far are kept, and the same command goes on from here"])
+        show(sys.stderr, [f"stopped; {kept}, and the same command goes on from here"])
         os._exit(130)  # threads that wait for a slow model would keep the process for minutes

@@ -5,6 +5,7 @@ that only grew keeps the ids it had.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import TypeVar
@@ -13,7 +14,7 @@ from stitchjam.data.errors import DataError
 from stitchjam.data.records import Session, Turn
 from stitchjam.data.times import seconds
 
-__all__ = ["build_session", "has_made_id", "in_time_order", "next_turn", "time_order", "turn_id"]
+__all__ = ["build_session", "in_time_order", "made_id", "next_turn", "time_order", "turn_id"]
 
 _Key = TypeVar("_Key")
 
@@ -80,10 +81,14 @@ def next_turn(session: Session, previous: str, row: Mapping[str, str], number: i
     )
 
 
-def has_made_id(session: Session) -> bool:
-    """Whether the id of a session was made from its first turn, since it came without one."""
+def made_id(session: Session) -> str:
+    """The id that was made from the first turn of a session that came without one; "" when its id was given.
+
+    Several conversations that begin alike have it with a number behind it, such as "s0123456789abcdef-2".
+    """
     first = session.turns[0]
-    return _start("", session.time, {"speaker": first.speaker, "text": first.text, "time": first.time})[1] == session.id
+    made = _start("", session.time, {"speaker": first.speaker, "text": first.text, "time": first.time})[1]
+    return made if re.fullmatch(rf"{made}(-\d+)?", session.id) else ""
 
 
 def in_time_order(sessions: Iterable[Session]) -> tuple[Session, ...]:

@@ -3,11 +3,13 @@
 `record.model_dump_json()` and `Record.model_validate_json(line)` are the JSON form; a file of them is jsonlines.
 """
 
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from stitchjam.data.errors import UsageError
 from stitchjam.data.times import seconds
 
 __all__ = [
@@ -76,18 +78,30 @@ class Filter(Record):
     on turns. `after` (inclusive) and `before` (exclusive) are ISO 8601; a turn without event time lies in no period.
     """
 
-    sources: tuple[str, ...] | None = None
-    sessions: tuple[str, ...] | None = None
-    speakers: tuple[str, ...] | None = None
-    folders: tuple[str, ...] | None = None
-    labels: tuple[str, ...] | None = None
+    sources: Sequence[str] | None = None
+    sessions: Sequence[str] | None = None
+    speakers: Sequence[str] | None = None
+    folders: Sequence[str] | None = None
+    labels: Sequence[str] | None = None
     after: str = ""
     before: str = ""
+
+    @classmethod
+    def of(cls, **fields: Any) -> "Filter":
+        """A filter of its fields; raises UsageError when one is unknown or cannot be read."""
+        try:
+            return cls(**fields)
+        except ValidationError as error:
+            first = error.errors()[0]
+            wrong = f"{first['loc'][0]}: {first['msg'].removeprefix('Value error, ')}"
+            raise UsageError(f"filter {wrong}; its fields are {', '.join(cls.model_fields)}") from None
 
     @field_validator("sources", "sessions", "speakers", "folders", "labels", mode="before")
     @classmethod
     def _one_is_a_list(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value  # a lone string would be read as its letters
+        return (
+            (value,) if isinstance(value, str) else value if value is None else tuple(value)
+        )  # a lone string would be read as its letters
 
     @field_validator("after", "before")
     @classmethod

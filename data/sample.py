@@ -2,14 +2,22 @@
 
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
+from stitchjam.data.disk.store import DiskStore
 from stitchjam.data.errors import UsageError
-from stitchjam.data.readers import Loaded, read_history, read_questions, read_sessions
+from stitchjam.data.readers import (
+    Loaded,
+    detect_format,
+    read_history,
+    read_locomo,
+    read_questions,
+    read_sessions,
+)
 from stitchjam.data.records import Question
 from stitchjam.data.store import Store
 
-__all__ = ["Data", "load_data", "load_sample"]
+__all__ = ["Case", "Data", "load_cases", "load_data", "load_sample"]
 
 
 def load_sample() -> Loaded:
@@ -28,17 +36,45 @@ class Data(NamedTuple):
     questions: tuple[Question, ...]
 
 
-def load_data(history: Path | None = None, questions: Path | None = None) -> Data:
-    """A store with its questions from files; the sample when neither is given.
+def load_data(history: Path | None = None, questions: Path | None = None, memory: Path | None = None) -> Data:
+    """A store with its questions, from a memory or from files; the sample when nothing is given.
 
     Raises:
-        UsageError: questions without their history.
+        UsageError: questions without their history, both a history and a memory, or no memory where one was named.
         DataError: from the readers.
     """
-    if history is None and questions is None:
+    if history is None and memory is None:
+        if questions is not None:
+            raise UsageError("questions need their history; give both, or neither for the sample")
         sample = load_sample()
         return Data(Store.of(sample.history), sample.questions)
-    if history is None:
-        raise UsageError("questions need their history; give both, or neither for the sample")
-    record = read_history(history)
+    if history is not None and memory is not None:
+        raise UsageError("give a history or a memory, not both; to put a file into a memory: stitchjam ingest FILE")
+    if memory is not None:
+        store = DiskStore(memory, create=False).store
+        return Data(store, read_questions(questions, store.history) if questions else ())
+    record = read_history(cast(Path, history))
     return Data(Store.of(record), read_questions(questions, record) if questions else ())
+
+
+class Case(NamedTuple):
+    """A history with the questions about it; `problems` names gold that does not fit, one line each."""
+
+    name: str
+    store: Store
+    questions: tuple[Question, ...]
+    problems: tuple[str, ...] = ()
+
+
+def load_cases(
+    history: Path | None = None, questions: Path | None = None, memory: Path | None = None, encoder: str = "static"
+) -> tuple[Case, ...]:
+    """Like `load_data`; a LoCoMo file gives a case for each conversation, with the questions that it holds."""
+    if history is not None and questions is None and detect_format(history) == "locomo":
+        return tuple(
+            Case(one.history.id, Store.of(one.history, encoder), one.questions, one.problems)
+            for one in read_locomo(history)
+        )
+    data = load_data(history, questions, memory)
+    store = data.store if memory else Store.of(data.store.history, encoder)
+    return (Case(str(memory or history or "sample"), store, data.questions),)

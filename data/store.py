@@ -1,5 +1,6 @@
 """Turns a history into something that can be looked up and searched, and that programs share without copying it."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ from stitchjam.data.times import seconds
 
 __all__ = ["Hit", "SessionHit", "Store"]
 
+_WORD = re.compile(r"\w")
 _NEAR = 8  # turns of a session among which its best two are chosen
 
 
@@ -71,7 +73,7 @@ class Store:
     @property
     def sessions(self) -> tuple[Session, ...]:
         """All sessions, oldest first; reads everything."""
-        return tuple(self.session(session_id) for session_id in self._shelf.session_times())
+        return tuple(self._session(session_id, time) for session_id, time in self._shelf.session_times().items())
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -93,6 +95,19 @@ class Store:
         """Event time by session id, oldest first; "" where it is not known."""
         return self._shelf.session_times()
 
+    def overview(self) -> list[dict[str, Any]]:
+        """One row a session: id, time, number of turns, speakers, and how it begins."""
+        return [
+            {
+                "session": session.id,
+                "time": session.time,
+                "turns": len(session.turns),
+                "speakers": ", ".join(dict.fromkeys(turn.speaker for turn in session.turns)),
+                "begins": session.turns[0].text[:80],
+            }
+            for session in self.sessions
+        ]
+
     def turn(self, turn_id: str) -> Turn:
         """The turn of that id.
 
@@ -110,8 +125,7 @@ class Store:
         times = self._shelf.session_times()
         if session_id not in times:
             raise unknown("session", session_id, times)
-        turns = self._at(self._positions_of(session_id))
-        return Session(id=session_id, turns=tuple(turns), time=times[session_id])
+        return self._session(session_id, times[session_id])
 
     def around(self, turn: Turn, distance: int) -> tuple[Turn, ...]:
         """A turn with those at most `distance` before and after it in its session, in order."""
@@ -119,7 +133,7 @@ class Store:
 
     def in_order(self, turn_ids: Iterable[str]) -> tuple[Turn, ...]:
         """These turns, each once, in time order."""
-        return tuple(self._at(self._sorted({self._position(turn_id) for turn_id in turn_ids})))
+        return tuple(self._at(self._sorted(self.positions(turn_ids))))
 
     def search(self, query: str, k: int = 10, where: Filter | None = None, neighbours: int = 0) -> tuple[Hit, ...]:
         """The best turns for a query, best first; nothing when it holds no word.
@@ -134,10 +148,10 @@ class Store:
         Raises:
             UsageError: the filter names a source, session, speaker, folder or label that does not exist.
         """
-        if not query.strip():
+        if not _WORD.search(query):
             return ()
-        found = dict(top_k(self._index.score(query, self._mask(where)).turns, k))
-        beside = [at for at in self._sorted(self._window(found, neighbours)) if at not in found]
+        found = dict(top_k(self.index.score(query, self._mask(where)).turns, k))
+        beside = [at for at in self._window(found, neighbours) if at not in found] if neighbours > 0 else []
         turns = self._shelf.turns_at([*found, *beside])
         return tuple(Hit(turns[at], found.get(at, 0.0)) for at in [*found, *beside] if at in turns)
 
@@ -152,24 +166,42 @@ class Store:
             exclude: ids of sessions to leave out, such as those already read.
             where: only these turns count.
         """
-        if not query.strip():
+        if not _WORD.search(query):
             return ()
-        scored, ids = self._index.score(query, self._mask(where)), list(self._columns.session_ids)
+        scored, ids = self.index.score(query, self._mask(where)), list(self._columns.session_ids)
         left_out = set([exclude] if isinstance(exclude, str) else exclude)
         scores = np.where([session_id in left_out for session_id in ids], np.float32(0), scored.sessions)
-        wanted = frozenset(terms(query))
+        wanted, there = frozenset(terms(query)), self._shelf.session_times()  # without what was forgotten since
         return tuple(
-            SessionHit(self.session(ids[number]), score, self._best_turns(ids[number], scored.turns, wanted))
+            SessionHit(
+                self._session(ids[number], there[ids[number]]),
+                score,
+                self._best_turns(ids[number], scored.turns, wanted),
+            )
             for number, score in top_k(scores, k)
+            if ids[number] in there
         )
 
     @property
-    def _index(self) -> Index:
+    def index(self) -> Index:
+        """What search ranks by; see `positions`."""
         return self._shelf.index()
 
     @property
+    def encoder(self) -> str:
+        """Name of the encoder, "none" without one."""
+        return self.index.encoder.name if self.index.encoder else "none"
+
+    def positions(self, turn_ids: Iterable[str]) -> set[int]:
+        """Where turns stand in the arrays of the index; raises UsageError when one does not exist."""
+        return {self._position(turn_id) for turn_id in turn_ids}
+
+    @property
     def _columns(self) -> Any:
-        return self._index.columns
+        return self.index.columns
+
+    def _session(self, session_id: str, time: str) -> Session:
+        return Session(id=session_id, turns=tuple(self._at(self._positions_of(session_id))), time=time)
 
     def _best_turns(self, session_id: str, scores: np.ndarray, wanted: frozenset[str]) -> tuple[Turn, ...]:
         places = self._positions_of(session_id)
@@ -218,8 +250,8 @@ class Store:
         return self._sorted(int(at) for at in around if at >= 0)
 
     def _sorted(self, positions: Iterable[int]) -> list[int]:
-        columns, rank = self._columns, self._ranks
-        return sorted(positions, key=lambda at: (rank[columns.sessions[at]], columns.ordinals[at]))
+        columns, rank = self._columns, self._ranks  # without sessions that were forgotten since
+        return sorted(positions, key=lambda at: (rank.get(columns.sessions[at], len(rank)), columns.ordinals[at]))
 
     @cached_property
     def _ranks(self) -> dict[int, int]:

@@ -10,7 +10,7 @@ from stitchjam.data.errors import UsageError
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
-__all__ = ["count_tokens", "truncate"]
+__all__ = ["count_tokens", "tokenizer", "tokenizer_file", "truncate"]
 
 
 def count_tokens(text: str) -> int:
@@ -37,20 +37,22 @@ def truncate(text: str, max_tokens: int) -> str:
 
 def _encode(text: str) -> "Encoding":
     # Replies of models can hold halves of surrogate pairs, which the tokenizer refuses; "?" keeps the offsets.
-    return _tokenizer().encode(text.encode("utf-8", "replace").decode(), add_special_tokens=False)
+    return tokenizer().encode(text.encode("utf-8", "replace").decode(), add_special_tokens=False)
 
 
 @lru_cache(maxsize=1)
-def _tokenizer() -> "Tokenizer":
+def tokenizer() -> "Tokenizer":
+    """The tokenizer of the wordllama wheel, loaded once; it neither cuts nor pads."""
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(_tokenizer_file()))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
+    loaded = Tokenizer.from_file(str(tokenizer_file()))
+    loaded.no_truncation()
+    loaded.no_padding()
+    return loaded
 
 
-def _tokenizer_file() -> Path:
+def tokenizer_file() -> Path:
+    """Where its file lies; raises UsageError when the wheel is not what it was."""
     # The package is only located: importing it would load its models' code, and its own loader looks in a wrong folder.
     spec = find_spec("wordllama")
     folders = (spec and spec.submodule_search_locations) or ()

@@ -9,8 +9,9 @@ from stitchjam.backends import models
 from stitchjam.backends.bindings import Bindings, bind_model
 from stitchjam.backends.replay import replies
 from stitchjam.backends.usage import Budget
+from stitchjam.data.disk.store import DiskStore
 from stitchjam.data.records import Question
-from stitchjam.data.sample import load_data
+from stitchjam.data.sample import load_sample
 from stitchjam.data.store import Store
 from stitchjam.optimizers.compile import Compiled, Job, Progress, compile_program
 from stitchjam.optimizers.metrics import AnswerF1
@@ -56,9 +57,9 @@ def run_demo(folder: Path, say: Callable[[object], None], shown: Shown) -> Compi
     """
     models.pull(MODEL, progress=say)
     say(WARNING)
-    sample = _Sample(*load_data())
+    sample = _remember(folder / "memory")
     bindings = bind_model(f"local:{MODEL}")
-    say(f"\n1. Ask the sample: {len(sample.store.session_times)} sessions, {sample.store.size} turns")
+    say(f"\n1. Ask a memory on disk: {len(sample.store.session_times)} sessions, {sample.store.size} turns")
     for line in _ask(OneShot(), sample, bindings):
         say(line)
     say(f"\n2. Compile the Answerer with at most {_CALLS} calls")
@@ -75,6 +76,13 @@ def run_demo(folder: Path, say: Callable[[object], None], shown: Shown) -> Compi
         say(line)
     say(f"\nRead the compiled prompts in {compiled.path / 'prompts.md'}. {WARNING}")
     return compiled
+
+
+def _remember(path: Path) -> _Sample:
+    """The sample in a memory on disk; there already when the demo runs again."""
+    loaded, disk = load_sample(), DiskStore(path)
+    disk.add_history(loaded.history, "the sample")
+    return _Sample(disk.store, loaded.questions)
 
 
 def _job(sample: _Sample, bindings: Bindings, folder: Path) -> Job:

@@ -5,11 +5,19 @@ from contextlib import contextmanager
 from typing import IO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from stitchjam.data.text import printable
 
-__all__ = ["progress_shown"]
+__all__ = ["counts_shown", "progress_shown"]
 
 Tick = Callable[[str, str, float | None], None]
 
@@ -37,6 +45,35 @@ def progress_shown(stream: IO[str], totals: Mapping[str, int]) -> Iterator[Tick]
     )
     with bars:
         yield _bars(bars, totals)
+
+
+@contextmanager
+def counts_shown(stream: IO[str]) -> Iterator[Callable[[str, int, int], None]]:
+    """A function to call with what is being done, how much of it is through, and how much there is.
+
+    On a terminal it moves a bar for each kind of work; elsewhere nothing is shown, since such work takes seconds.
+    """
+    console = Console(file=stream, soft_wrap=True, highlight=False)
+    bars = Progress(
+        TextColumn("{task.description:9}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    tasks: dict[str, TaskID] = {}
+
+    def tick(what: str, done: int, total: int) -> None:
+        if what not in tasks:
+            tasks[what] = bars.add_task(what)
+        bars.update(tasks[what], completed=done, total=total)
+
+    with bars:
+        yield tick
 
 
 def _lines(console: Console, totals: Mapping[str, int]) -> Tick:

@@ -83,6 +83,8 @@ class Step(Program, dspy.Predict):
         self._check(kwargs)
         inputs = {name: value if name in _OPTIONS else _escaped(value) for name, value in kwargs.items()}
         inputs["demos"] = [_escaped(dict(demo)) for demo in kwargs.get("demos", self.demos)]
+        if dspy.settings.get("private"):  # dspy would keep the reply where `forget` does not look
+            inputs["config"] = {**kwargs.get("config", {}), "cache": False}
         with dspy.context(**self._binding(kwargs.get("lm") or self.lm)):
             try:
                 return super().forward(**inputs)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stitchjam import cli
+from stitchjam.cli import shared
 
 TESTS = Path(__file__).parent
 FILES = ("program.json", "manifest.json", "prompts.md")
@@ -50,7 +50,7 @@ def test_the_command_starts_itself_again_with_a_fixed_hash_seed(monkeypatch, see
     if seed is not None:
         monkeypatch.setenv("PYTHONHASHSEED", seed)
     monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "stitchjam.cli", "compile"])
-    cli._fix_hash_seed()
+    shared.fix_hash_seed()
     [(executable, argv, env)] = started
     assert executable == sys.executable and argv == [sys.executable, "-m", "stitchjam.cli", "compile"]
     assert env["PYTHONHASHSEED"] == "0" and env["PATH"] == os.environ["PATH"]
@@ -59,4 +59,4 @@ def test_the_command_starts_itself_again_with_a_fixed_hash_seed(monkeypatch, see
 def test_with_a_fixed_hash_seed_it_goes_on(monkeypatch):
     monkeypatch.setattr(os, "execve", lambda *call: pytest.fail("started again"))
     monkeypatch.setenv("PYTHONHASHSEED", "0")
-    cli._fix_hash_seed()
+    shared.fix_hash_seed()

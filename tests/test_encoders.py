@@ -67,7 +67,7 @@ def test_a_text_has_one_vector_whatever_it_is_encoded_with(static):
 def test_a_vector_is_the_mean_of_the_vectors_of_the_tokens(static):
     weights = load_file(weights_file())["embedding.weight"].astype(np.float64)
     for text in TEXTS:
-        mean = weights[tokens._tokenizer().encode(text, add_special_tokens=False).ids].mean(axis=0)
+        mean = weights[tokens.tokenizer().encode(text, add_special_tokens=False).ids].mean(axis=0)
         assert static.encode_query(text) == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
 
 
@@ -173,10 +173,10 @@ def test_nothing_heavy_is_imported_before_it_is_needed():
 
 
 def test_without_the_weights_the_error_says_what_to_install(monkeypatch, tmp_path):
-    monkeypatch.setattr(tokens, "_tokenizer_file", lambda: tmp_path / "tokenizers" / "x.json")
+    monkeypatch.setattr(tokens, "tokenizer_file", lambda: tmp_path / "tokenizers" / "x.json")
     with pytest.raises(UsageError, match="pip install --upgrade wordllama"):
         encoders._static_encoder.__wrapped__()
 
 
 def weights_file() -> Path:
-    return next(tokens._tokenizer_file().parent.parent.glob("weights/*.safetensors"))
+    return next(tokens.tokenizer_file().parent.parent.glob("weights/*.safetensors"))

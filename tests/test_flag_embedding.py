@@ -16,10 +16,10 @@ import pytest
 from stitchjam.data.errors import UsageError
 from stitchjam.data.index.encoders import Encoder, open_encoder
 
-pytestmark = [
-    pytest.mark.dense,
-    pytest.mark.skipif(find_spec("FlagEmbedding") is None, reason="needs the dense extra; run: make dense-test"),
-]
+if find_spec("FlagEmbedding") is None:
+    pytest.skip("FlagEmbedding is not installed; run: make dense-test", allow_module_level=True)
+
+pytestmark = pytest.mark.dense
 
 WORDS = ["i", "we", "a", "the", "new", "dog", "puppy", "got", "adopted", "market", "fell", "zo", "##ë", "?"]
 TEXTS = ["I adopted a puppy", "We got a new dog", "the market fell"]

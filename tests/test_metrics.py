@@ -24,7 +24,7 @@ ROWS = [
     {"speaker": "Ana", "text": "The ferry leaves at nine.", "external_id": "a1"},
     {"speaker": "Ben", "text": "I like the blue door.", "external_id": "a2"},
 ]
-STORE = Store(
+STORE = Store.of(
     History(
         id="h",
         sessions=(

@@ -7,6 +7,9 @@ from oracle import field
 
 from stitchjam.backends.usage import Budget
 from stitchjam.data.errors import BudgetStop
+from stitchjam.data.records import History
+from stitchjam.data.sample import Data
+from stitchjam.data.store import Store
 from stitchjam.optimizers.compile import compile_program, plan_only
 
 DATA = small_data()
@@ -28,8 +31,8 @@ def test_the_dearest_rehearsed_run_decides(tmp_path):
     first = next(q.text for q in DATA.questions if q.split == "train")
 
     def plan_first(call):
-        short = field(call.prompt, "question") == first
-        return {"needs": ["x"], "actions": [] if short else [{"tool": "browse", "target": "c1", "query": ""}]}
+        targets = ["c1"] if field(call.prompt, "question") == first else ["c1", "c2"]
+        return {"needs": ["x"], "actions": [{"tool": "browse", "target": at, "query": ""} for at in targets]}
 
     lm = oracle_lm(DATA, plan_first=plan_first)
     plan = plan_only(make_job(tmp_path, DATA, lm, "memory_agent", "end"))
@@ -77,9 +80,9 @@ def test_a_rehearsal_that_fails_still_counts_its_calls(tmp_path):
 
 
 def test_a_program_that_calls_nothing_cannot_be_planned(tmp_path):
-    questions = tuple(q.model_copy(update={"text": f"zzz{q.id}"}) for q in DATA.questions)
+    nothing = Data(Store.of(History(id="h", sessions=())), DATA.questions)
     with pytest.raises(BudgetStop, match="no LM call"):
-        plan_only(make_job(tmp_path, DATA, oracle_lm(DATA), questions=questions))
+        plan_only(make_job(tmp_path, nothing, oracle_lm(DATA)))
 
 
 def test_a_dead_backend_stops_a_plan_also_without_a_budget(tmp_path):

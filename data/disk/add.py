@@ -9,19 +9,20 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain, count
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, insert, select
+from sqlalchemy import Connection, and_, insert, or_, select
 
 from stitchjam.data.disk import schema
 from stitchjam.data.disk.database import Database, get, insert_missing, put
 from stitchjam.data.disk.work import enqueue
-from stitchjam.data.errors import DataError
-from stitchjam.data.ids import build_session, has_made_id, next_turn
+from stitchjam.data.errors import DataError, UsageError
+from stitchjam.data.ids import build_session, made_id, next_turn, turn_id
 from stitchjam.data.records import History, Session, Turn
 from stitchjam.data.text import one_line
 
-__all__ = ["Added", "Provenance", "add_histories", "add_turn", "content_hash"]
+__all__ = ["Added", "Provenance", "add_histories", "add_turn", "content_hash", "find_content"]
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,13 @@ def add_histories(database: Database, histories: Sequence[History], origin: Prov
 
     Raises:
         DataError: a session begins otherwise than the stored one of the same id; nothing was added.
+        UsageError: the bytes are there already, read under another name or format.
     """
     sessions = turns = 0
     with database.write() as db:
         digest = _keep_content(db, origin)
-        sources = [_source(db, _named(origin, history, len(histories)), origin, digest) for history in histories]
+        parts = ["" if len(histories) == 1 else history.id for history in histories]
+        sources = [_source(db, origin, digest, part) for part in parts]
         for source, history in zip(sources, histories, strict=True):
             made, added = _add_sessions(db, source, history.sessions)
             sessions, turns = sessions + made, turns + added
@@ -78,17 +81,27 @@ def add_turn(database: Database, session_id: str, row: Mapping[str, str], name: 
         DataError: the external id is there with other words, or a text cannot be stored as UTF-8.
     """
     with database.write() as db:
-        source = _source(db, name, Provenance(name, "turns"), "")
-        began = db.execute(select(schema.session).where(schema.session.c.id == session_id)).first()
+        source = _source(db, Provenance(name, "turns"), "")
+        began = _stored_session(db, session_id)
         if began is None:
             made, added = _add_sessions(db, source, [build_session(session_id, "", [row])])
             return _counted(db, Added((source.id,), made, added))
         last = _last_turn(db, began.number)
         turn = next_turn(Session(id=session_id, turns=(), time=began.time), last.id, row, last.ordinal + 2)
-        if turn.external_id and _is_known(db, began.number, turn):
+        if turn.external_id and (known := _known(db, began.number, turn)):
+            _claim(db, source, [known.number])
             return Added((source.id,), 0, 0)
         added = _insert(db, source, began.number, [_Placed(turn, last.ordinal + 1)])
         return _counted(db, Added((source.id,), 0, added))
+
+
+def find_content(database: Database, content: bytes) -> Provenance | None:
+    """How these bytes came in, if they are there: read otherwise, they would be other sessions."""
+    table = schema.content.c
+    chosen = select(table.name, table.format).where(table.sha256 == sha256(content).hexdigest())
+    with database.read() as db:
+        row = db.execute(chosen).first()
+    return Provenance(row.name, row.format, content) if row else None
 
 
 def content_hash(text: str) -> int:
@@ -102,10 +115,6 @@ def _counted(db: Connection, added: Added) -> Added:
     return added
 
 
-def _named(origin: Provenance, history: History, histories: int) -> str:
-    return origin.name if histories == 1 else f"{origin.name}#{history.id}"
-
-
 def _keep_content(db: Connection, origin: Provenance) -> str:
     """Write the bytes of a file, once; returns their hash."""
     if origin.content is None:
@@ -113,19 +122,30 @@ def _keep_content(db: Connection, origin: Provenance) -> str:
     digest = sha256(origin.content).hexdigest()
     row = {"sha256": digest, "name": origin.name, "format": origin.format, "bytes": origin.content}
     insert_missing(db, schema.content, [row])
+    kept = db.execute(select(schema.content).where(schema.content.c.sha256 == digest)).one()
+    if (kept.name, kept.format) != (origin.name, origin.format):
+        raise UsageError(
+            f"{origin.name} is there already, as {kept.name} of the format {kept.format!r}; "
+            f"forget that first to read it otherwise"
+        )
     return digest
 
 
-def _source(db: Connection, name: str, origin: Provenance, digest: str) -> Any:
-    """Number and id of a source, made when it is new; then its tombstone, if there is one, is lifted."""
-    source, part = schema.source.c, name.partition("#")[2]
-    # Bytes that come again under another name are the same source.
-    same = source.sha256 == digest if digest else and_(source.format == origin.format, source.name == name)
-    for row in db.execute(select(schema.source).where(same)):
-        if not digest or row.name.partition("#")[2] == part:
-            return row
+def _source(db: Connection, origin: Provenance, digest: str, part: str = "") -> Any:
+    """Number and id of a source, made when it is new; when the bytes of a file come back, its tombstone is lifted.
+
+    `part` is the id of a history that is one of several in a file.
+    """
+    source, name = schema.source.c, f"{origin.name}#{part}" if part else origin.name
+    same = and_(source.format == origin.format, source.name == name, source.sha256 == digest)
+    stored = db.execute(select(schema.source).where(same)).first()
+    if stored is not None:
+        return stored
     made = "f" + sha256(json.dumps([origin.format, part if digest else name, digest]).encode()).hexdigest()[:12]
-    db.execute(schema.tombstone.delete().where(schema.tombstone.c.source == made))
+    # Under the name of what came through the API something else may come, so that sessions still lack turns.
+    if digest:
+        lifted = and_(schema.tombstone.c.source == made, schema.tombstone.c.erased.is_not(None))
+        db.execute(schema.tombstone.delete().where(lifted))
     row = {"id": made, "name": name, "format": origin.format, "sha256": digest, "ingested": time.time()}
     db.execute(insert(schema.source).values(row))
     return db.execute(select(schema.source).where(schema.source.c.id == made)).one()
@@ -148,25 +168,47 @@ def _fitting(db: Connection, session: Session) -> tuple[Session, Any]:
     """A session and the stored one that it continues, if there is one.
 
     An id that was made from the first turn says only how a conversation begins, and those of one agent begin alike:
-    one that goes on otherwise gets the next free name instead of being refused.
+    one that goes on otherwise gets a free name instead of being refused.
     """
-    name, number = session.id, 1
-    while stored := db.execute(select(schema.session).where(schema.session.c.id == session.id)).first():
-        problem = _divergence(session, _stored_turns(db, stored.number))
-        if problem is None:
-            return session, stored
-        if number == 1 and not has_made_id(session):
+    if _renamed(session, session.id).turns != session.turns:
+        raise DataError(f"session {session.id!r}: ids of turns do not fit; build it with data.ids.build_session")
+    if not (made := made_id(session)):
+        stored = _stored_session(db, session.id)
+        if stored and (problem := _divergence(session, _stored_turns(db, stored.number))):
             raise DataError(problem)
-        number += 1
-        rows = [turn.model_dump(include={"speaker", "text", "time", "external_id"}) for turn in session.turns]
-        session = build_session(f"{name}-{number}", session.time, rows)
-    return session, None
+        return session, stored
+    for stored in _alike(db, made, session):
+        named = _renamed(session, stored.id)
+        if _divergence(named, _stored_turns(db, stored.number)) is None:
+            return named, stored
+    names = chain([session.id, made], (f"{made}-{number}" for number in count(2)))
+    return _renamed(session, next(name for name in names if _stored_session(db, name) is None)), None
+
+
+def _alike(db: Connection, made: str, session: Session) -> list[Any]:
+    """Stored sessions that begin with the same turn and, as far as they go, the same second one."""
+    stored, second = schema.session.c, schema.turn.c
+    named = and_(stored.id >= made, stored.id < f"{made}.")  # the id itself, and those with "-" and a number behind it
+    chosen = select(schema.session).where(named).order_by(stored.number)
+    if len(session.turns) > 1:
+        chosen = chosen.outerjoin(schema.turn, and_(second.session == stored.number, second.ordinal == 1))
+        chosen = chosen.where(or_(second.text.is_(None), second.text == session.turns[1].text))
+    return list(db.execute(chosen))
+
+
+def _renamed(session: Session, name: str) -> Session:
+    rows = [turn.model_dump(include={"speaker", "text", "time", "external_id"}) for turn in session.turns]
+    return build_session(name, session.time, rows)
 
 
 def _divergence(session: Session, stored: Mapping[int, Any]) -> str | None:
-    for at, turn in enumerate(session.turns):
-        if at in stored and stored[at].id != turn.id:
-            there, here = (one_line(f"{x.speaker}: {x.text} {x.time}")[:80] for x in (stored[at], turn))
+    turns, end = session.turns, len(session.turns)
+    for at, turn in enumerate(turns):
+        # Where turns were forgotten, what fills the gap must lead to the turn behind it.
+        behind = stored.get(end) if at == end - 1 and at not in stored else None
+        leads = behind is None or turn_id(turn.id, behind.speaker, behind.text, behind.time) == behind.id
+        if not leads or (at in stored and stored[at].id != turn.id):
+            there, here = (one_line(f"{x.speaker}: {x.text} {x.time}")[:80] for x in (behind or stored[at], turn))
             return (
                 f"session {session.id!r} differs from the stored one at turn {at + 1}: there {there!r}, here {here!r}. "
                 f"Give the session another id, or forget the source that holds it first"
@@ -184,7 +226,8 @@ def _last_turn(db: Connection, session: int) -> Any:
     return db.execute(turns.order_by(schema.turn.c.ordinal.desc()).limit(1)).first()
 
 
-def _is_known(db: Connection, session: int, turn: Turn) -> bool:
+def _known(db: Connection, session: int, turn: Turn) -> Any:
+    """The turn of the same external id, if there is one."""
     same = (schema.turn.c.session == session) & (schema.turn.c.external_id == turn.external_id)
     stored = db.execute(select(schema.turn).where(same)).first()
     if stored is not None and (stored.speaker, stored.text) != (turn.speaker, turn.text):
@@ -192,12 +235,16 @@ def _is_known(db: Connection, session: int, turn: Turn) -> bool:
             f"session {turn.session_id!r} has a turn {turn.external_id!r} with other words; a turn is never changed: "
             f"add it under another id, or forget its source first"
         )
-    return stored is not None
+    return stored
+
+
+def _stored_session(db: Connection, session_id: str) -> Any:
+    return db.execute(select(schema.session).where(schema.session.c.id == session_id)).first()
 
 
 def _make_session(db: Connection, session: Session) -> int:
-    db.execute(insert(schema.session).values(id=session.id, time=session.time))
-    return db.execute(select(schema.session.c.number).where(schema.session.c.id == session.id)).scalar_one()
+    made = db.execute(insert(schema.session).values(id=session.id, time=session.time))
+    return made.inserted_primary_key[0]
 
 
 def _insert(db: Connection, source: Any, session: int, placed: list[_Placed]) -> int:

@@ -5,6 +5,7 @@ committed before. A transaction is there completely or not at all, also after ki
 """
 
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -18,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from stitchjam.data.disk import schema
 from stitchjam.data.errors import DataError, StitchjamError, UsageError
+from stitchjam.data.index.encoders import open_encoder
 
 __all__ = ["DEFAULT_ENCODER", "Database", "chunked", "get", "insert_missing", "put", "replace"]
 
@@ -43,33 +45,65 @@ class Database:
 
     def __init__(self, path: Path, create: bool = True, encoder: str | None = None):
         self.path, self.file = path.absolute(), path.absolute() / FILE
-        if not self.file.exists():
-            self._make_folder(create)
+        if encoder is not None:
+            open_encoder(encoder)  # one that does not exist must not become part of the memory
+        try:
+            if not self.file.exists():
+                self._make_folder(create)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{str(path)!r:.200} cannot be the folder of a memory ({error}); name another") from None
         self._writer = _engine(self.file, "BEGIN IMMEDIATE")
         self._reader = _engine(self.file, "BEGIN")
-        if not self._is_ready():
+        try:
+            self._prepare(encoder, create)
+        except BaseException:
+            self.close()
+            raise
+
+    def _make_folder(self, create: bool) -> None:
+        taken = self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir()))
+        if taken and not self.file.exists():  # else another process has made it just now
+            raise UsageError(f"{self.path} is no memory of stitchjam; name the folder of one, or a new or empty folder")
+        if not create:
+            raise self._missing()
+        self.path.mkdir(parents=True, exist_ok=True)
+
+    def _missing(self) -> UsageError:
+        return UsageError(f"there is no memory in {self.path}; make one with: stitchjam ingest FILE --memory PATH")
+
+    def _prepare(self, encoder: str | None, create: bool) -> None:
+        # Nothing may be written before it is sure that this is a memory of ours, or nothing at all.
+        ready = self._is_ready()
+        if not ready and not create:
+            raise self._missing()
+        if not ready:
+            self._use_wal()
             self._make_tables(encoder or DEFAULT_ENCODER)
         self._check_format()
         if encoder is not None and encoder != self.get("encoder"):
             self.set_encoder(encoder)
 
-    def _make_folder(self, create: bool) -> None:
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            raise UsageError(f"{self.path} is no memory of stitchjam; name the folder of one, or a new or empty folder")
-        if not create:
-            raise UsageError(f"there is no memory in {self.path}; make one with: stitchjam ingest FILE --memory PATH")
-        self.path.mkdir(parents=True, exist_ok=True)
-
     def _is_ready(self) -> bool:
         with self.read() as db:
-            return inspect(db).has_table("meta")
+            tables = set(inspect(db).get_table_names())
+        if tables and not {"meta", "turn"} <= tables:
+            raise DataError(f"{self.file} is a database of something else; choose another folder")
+        return bool(tables)
+
+    def _use_wal(self) -> None:
+        """Let readers go on while one writes; the file remembers it."""
+        with _explained(self.file):
+            connection, patient_until = sqlite3.connect(self.file, timeout=_PATIENCE), time.monotonic() + _PATIENCE
+            try:
+                while not _switched_to_wal(connection, time.monotonic() < patient_until):
+                    time.sleep(0.01)
+            finally:
+                connection.close()
 
     def _make_tables(self, encoder: str) -> None:
         with self.write() as db:
             if inspect(db).has_table("meta"):  # another process was faster
                 return
-            if inspect(db).get_table_names():
-                raise DataError(f"{self.file} is a database of something else; choose another folder")
             schema.metadata.create_all(db)
             values = {"format": schema.FORMAT, "id": uuid4().hex, "encoder": encoder}
             counters = {"generation": 0, "epoch": 0, "last_turn": 0, "encoded": 0, "steps": "[]"}
@@ -112,13 +146,17 @@ class Database:
         """Write the file anew without what was deleted, and empty the write-ahead log.
 
         Returns:
-            Whether nothing deleted is left; False while another process reads.
+            Whether nothing deleted is left; False while another process reads or writes.
         """
         with _explained(self.file):
             connection = sqlite3.connect(self.file, timeout=_PATIENCE, isolation_level=None)
             try:
                 connection.execute("VACUUM")
                 busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error):
+                    raise
+                busy = True
             finally:
                 connection.close()
         return not busy
@@ -127,6 +165,16 @@ class Database:
         """Close all connections; a later call opens new ones."""
         self._reader.dispose()
         self._writer.dispose()
+
+
+def _switched_to_wal(connection: sqlite3.Connection, may_fail: bool) -> bool:
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+    except sqlite3.OperationalError as error:  # SQLite itself does not wait when two processes switch at once
+        if not may_fail or "locked" not in str(error):
+            raise
+        return False
+    return True
 
 
 def get(db: Connection, key: str) -> str:
@@ -166,7 +214,6 @@ def _engine(file: Path, begin: str) -> Engine:
     @event.listens_for(engine, "connect")
     def _configure(connection: sqlite3.Connection, _record: object) -> None:
         connection.isolation_level = None  # we begin transactions ourselves: sqlite3 would not lock before a write
-        connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA foreign_keys=ON")
 
     @event.listens_for(engine, "begin")
@@ -182,11 +229,13 @@ def _explained(file: Path) -> Iterator[None]:
         yield
     except (DBAPIError, sqlite3.Error) as error:
         raise _explain(file, str(getattr(error, "orig", error))) from error
+    except UnicodeEncodeError:
+        raise DataError("half of a surrogate pair cannot be stored or looked up; remove that character") from None
 
 
 def _explain(file: Path, reason: str) -> StitchjamError:
     if "locked" in reason:
         return UsageError(f"{file}: another process has been writing for {_PATIENCE:.0f} seconds; try again later")
-    if any(word in reason for word in ("malformed", "not a database", "disk image")):
+    if any(word in reason for word in ("malformed", "not a database", "disk image", "decode")):
         return DataError(f"{file} is damaged ({reason}); restore it from a backup, or ingest its sources again")
     return UsageError(f"{file} cannot be used ({reason}); check disk space and permissions")

@@ -4,7 +4,6 @@ Two steps, since no database can undo the second: one transaction removes the ro
 them. What stops in between is completed when the memory is opened next. The tombstone keeps hashes and times only.
 """
 
-import contextlib
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +13,8 @@ from typing import Any
 from sqlalchemy import Column, Connection, Table, or_, select, update
 
 from stitchjam.data.disk import schema
-from stitchjam.data.disk.database import Database, chunked, get, insert_missing, put
+from stitchjam.data.disk.database import Database, chunked, get, insert_missing, put, replace
+from stitchjam.data.errors import UsageError
 from stitchjam.data.shelf import unknown
 
 __all__ = ["Forgotten", "erase", "forget", "keep_replies"]
@@ -54,7 +54,8 @@ def forget(database: Database, source: str) -> Forgotten:
         _delete(db, schema.source, schema.source.c.number, [row.number for row in sources])
         now = time.time()
         for row in sources:
-            insert_missing(db, schema.tombstone, [{"source": row.id, "sha256": row.sha256, "forgotten": now}])
+            stone = {"source": row.id, "sha256": row.sha256, "forgotten": now, "erased": None}
+            replace(db, schema.tombstone, stone)
         put(db, "generation", int(get(db, "generation")) + 1)
         put(db, "epoch", int(get(db, "epoch")) + 1)
     return Forgotten(tuple(row.id for row in sources), len(doomed), emptied, erase(database))
@@ -70,9 +71,8 @@ def erase(database: Database) -> bool:
         folders = list(db.execute(select(schema.replies.c.folder)).scalars())
     if not pending:
         return True
-    for file in (file for folder in folders for file in Path(folder).rglob("*.jsonl")):
-        with contextlib.suppress(FileNotFoundError):
-            file.unlink()
+    for folder in folders:
+        _erase_replies(Path(folder))
     if not database.compact():
         return False
     sources = [row.source for row in pending]
@@ -80,6 +80,17 @@ def erase(database: Database) -> bool:
         for chunk in chunked(sources):
             db.execute(update(schema.tombstone).where(schema.tombstone.c.source.in_(chunk)).values(erased=time.time()))
     return True
+
+
+def _erase_replies(folder: Path) -> None:
+    for file in folder.rglob("*.jsonl"):
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"{file} may quote what was forgotten and cannot be removed ({error.strerror}); remove it, "
+                f"and the memory opens again"
+            ) from None
 
 
 def keep_replies(database: Database, folder: Path) -> None:
@@ -90,7 +101,8 @@ def keep_replies(database: Database, folder: Path) -> None:
 
 def _find(db: Connection, name: str) -> list[Any]:
     source = schema.source.c
-    named = or_(source.id == name, source.name == name, source.name.startswith(f"{name}#", autoescape=True))
+    file = select(schema.content.c.sha256).where(schema.content.c.name == name)
+    named = or_(source.id == name, source.name == name, source.sha256.in_(file))
     hashes = select(source.sha256).where(named, source.sha256 != "")
     # The histories of a file share its bytes, so the file is forgotten whole.
     rows = list(db.execute(select(schema.source).where(or_(named, source.sha256.in_(hashes)))))
@@ -102,9 +114,13 @@ def _find(db: Connection, name: str) -> list[Any]:
 
 def _doomed(db: Connection, sources: list[int]) -> list[int]:
     """Numbers of the turns that no other source holds."""
-    mine, others = schema.origin.alias(), schema.origin.alias()
-    held = select(others.c.turn).where(others.c.turn == mine.c.turn, others.c.source.not_in(sources)).exists()
-    return list(db.execute(select(mine.c.turn).where(mine.c.source.in_(sources), ~held).distinct()).scalars())
+    origin, mine, turns = schema.origin.c, set(sources), set[int]()
+    for chunk in chunked(sources):
+        turns.update(db.execute(select(origin.turn).where(origin.source.in_(chunk))).scalars())
+    for chunk in chunked(sorted(turns)):
+        held = db.execute(select(schema.origin).where(origin.turn.in_(chunk)))
+        turns.difference_update([row.turn for row in held if row.source not in mine])
+    return sorted(turns)
 
 
 def _sessions_of(db: Connection, turns: list[int]) -> list[int]:
@@ -117,20 +133,32 @@ def _sessions_of(db: Connection, turns: list[int]) -> list[int]:
 def _forget_derived(db: Connection, doomed: list[int], sessions: list[int]) -> None:
     """Remove what was derived from these turns, or from others while it could see them."""
     items = _items_of(db, sessions)
-    for table in (schema.note, schema.note_label, schema.memo):
+    _forget_labels(db, items)
+    for table in (schema.note, schema.memo):
         _delete(db, table, table.c.item, items)
     for chunk in chunked(items):
         fresh = {"status": "pending", "attempts": 0, "error": "", "until": 0.0}
         db.execute(update(schema.work).where(schema.work.c.item.in_(chunk)).values(fresh))
     _delete(db, schema.work, schema.work.c.item, _ids_of(db, doomed))
-    # A README tells of all that lies below it, and a label of all turns that bear it.
-    db.execute(schema.folder.delete())
-    used = select(schema.note_label.c.label)
-    db.execute(schema.label_event.delete().where(schema.label_event.c.label.not_in(used)))
-    db.execute(schema.label.delete().where(schema.label.c.id.not_in(used)))
+    db.execute(schema.folder.delete())  # a README tells of all that lies below it
     if doomed:
         db.execute(schema.segment.delete().where(schema.segment.c.last >= min(doomed)))
     _forget_vectors(db, doomed)
+
+
+def _forget_labels(db: Connection, items: list[str]) -> None:
+    """Labels that only these items bear go; those that others bear as well keep their id, and are described anew."""
+    label, note_label, event = schema.label, schema.note_label.c, schema.label_event
+    borne: set[str] = set()
+    for chunk in chunked(items):
+        borne.update(db.execute(select(note_label.label).where(note_label.item.in_(chunk))).scalars())
+    _delete(db, schema.note_label, note_label.item, items)
+    for chunk in chunked(borne):
+        db.execute(update(label).where(label.c.id.in_(chunk)).values(description="", aliases="[]"))
+    _delete(db, event, event.c.label, borne)
+    used = select(note_label.label)
+    db.execute(event.delete().where(event.c.label.not_in(used)))
+    db.execute(label.delete().where(label.c.id.not_in(used)))
 
 
 def _forget_vectors(db: Connection, doomed: list[int]) -> None:

@@ -1,8 +1,7 @@
 """Turns one state of the database into a shelf that a store reads through: arrays in memory, words on demand."""
 
 import threading
-import zipfile
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -12,14 +11,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Select, or_, select
+from sqlalchemy import Connection, Select, func, select
 
 from stitchjam.data.disk import schema
 from stitchjam.data.disk.database import Database, chunked, get
-from stitchjam.data.disk.refresh import segments
-from stitchjam.data.errors import DataError
+from stitchjam.data.disk.refresh import read_segment, segments
 from stitchjam.data.ids import time_order
-from stitchjam.data.index.columns import Mask, Place
+from stitchjam.data.index.columns import Mask
 from stitchjam.data.index.encoders import Encoder, open_encoder
 from stitchjam.data.index.lexical import Lexical, Segment
 from stitchjam.data.index.ranking import Index
@@ -29,6 +27,8 @@ from stitchjam.data.shelf import require_known, unknown
 from stitchjam.data.times import seconds
 
 __all__ = ["DiskShelf"]
+
+_ROWS = 4096  # vectors that are read at once
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class DiskShelf:
         self._before = before.known if before else _Loaded()
         self.name = "store:" + sha256(f"{self._database.get('id')} {generation}".encode()).hexdigest()[:4]
         self._lock = threading.Lock()
+        self._times: tuple[str, Mapping[str, str]] = ("", {})
 
     @cached_property
     def _loaded(self) -> _Loaded:
@@ -107,16 +108,17 @@ class DiskShelf:
             return list(db.execute(alike).scalars())
 
     def session_times(self) -> Mapping[str, str]:
-        """Sessions that have a turn, oldest first."""
-        return self._session_times
-
-    @cached_property
-    def _session_times(self) -> Mapping[str, str]:
-        with self._database.read() as db:
-            rows = db.execute(select(schema.session.c.id, schema.session.c.time).order_by(schema.session.c.number))
-            times = {row.id: row.time for row in rows}
+        """Sessions that have a turn, oldest first; read anew when something was forgotten."""
         known = self.index().columns.session_ids
-        return time_order({name: times[name] for name in times if name in known})
+        with self._database.read() as db:
+            epoch = get(db, "epoch")
+            if self._times[0] != epoch:
+                turn, session = schema.turn.c, schema.session.c
+                # One that was added again after it was forgotten is another one.
+                older = select(turn.number).where(turn.session == session.number, turn.generation <= self.generation)
+                rows = db.execute(select(session.id, session.time).where(older.exists()).order_by(session.number))
+                self._times = epoch, time_order({row.id: row.time for row in rows if row.id in known})
+            return self._times[1]
 
     def mask(self, field: str, names: Collection[str]) -> Mask:
         """Looked up in the tables when asked for, since views change while the log only grows."""
@@ -127,20 +129,25 @@ class DiskShelf:
         return mask
 
     def _of_sources(self, db: Connection, names: Collection[str]) -> NDArray[np.intp]:
-        source, origin = schema.source.c, schema.origin.c
-        known = {text: row.number for row in db.execute(select(schema.source)) for text in (row.id, row.name)}
-        require_known("source", names, known)
-        chosen = select(source.number).where(or_(source.id.in_(names), source.name.in_(names)))
-        return self._positions(db.execute(select(origin.turn).where(origin.source.in_(chosen))).scalars())
+        source, origin, file = schema.source.c, schema.origin.c, schema.content.c
+        named = select(source.number, source.id, source.name, file.name.label("file"))
+        rows = db.execute(named.outerjoin(schema.content, file.sha256 == source.sha256)).all()
+        known = {row.number: {row.id, row.name, row.file or row.name} for row in rows}
+        require_known("source", names, set().union(*known.values()))
+        chosen = [number for number, texts in known.items() if not texts.isdisjoint(names)]
+        held = (db.execute(select(origin.turn).where(origin.source.in_(some))) for some in chunked(chosen))
+        return self._positions(number for rows in held for number in rows.scalars())
 
     def _of_folders(self, db: Connection, names: Collection[str]) -> NDArray[np.intp]:
         memo = schema.memo.c
-        below = [or_(memo.folder == name, memo.folder.startswith(f"{name}/", autoescape=True)) for name in names]
-        filed = {row.folder: row for row in db.execute(select(memo.folder))}
-        for name in names:
-            if not any(path == name or path.startswith(f"{name}/") for path in filed):
+        filed = [path for path in db.execute(select(memo.folder).distinct()).scalars() if path]
+        below = {name: [path for path in filed if f"{path}/".startswith(f"{name}/")] for name in names}
+        for name, paths in below.items():
+            if not paths:
                 raise unknown("folder", name, filed)
-        sessions = db.execute(select(memo.item).where(or_(*below))).scalars() if below else ()
+        chosen = chunked({path for paths in below.values() for path in paths})
+        held = (db.execute(select(memo.item).where(memo.folder.in_(some))) for some in chosen)
+        sessions = [item for rows in held for item in rows.scalars()]
         return np.flatnonzero(self.index().columns.session_mask(sessions))
 
     def _of_labels(self, db: Connection, names: Collection[str]) -> NDArray[np.intp]:
@@ -150,12 +157,7 @@ class DiskShelf:
         return self._positions(db.execute(labelled).scalars())
 
     def _positions(self, numbers: Iterable[int]) -> NDArray[np.intp]:
-        wanted = np.unique(np.array(list(numbers), dtype=np.int64))
-        known = self._loaded.numbers
-        at = np.searchsorted(known, wanted)
-        there = at < len(known)
-        there[there] = known[at[there]] == wanted[there]
-        return at[there]
+        return _search(self._loaded.numbers, np.unique(np.array(list(numbers), dtype=np.int64)))[0]
 
     def __reduce__(self) -> tuple[type["DiskShelf"], tuple[Path, int]]:
         return DiskShelf, (self.path, self.generation)
@@ -180,22 +182,26 @@ def _load(db: Connection, generation: int, before: _Loaded) -> _Loaded:
     epoch, encoder = int(get(db, "epoch")), open_encoder(get(db, "encoder"))
     if before.epoch != epoch:  # something was forgotten, or the encoder is another
         before = _Loaded(epoch, index=Index(encoder))
-    numbers, index = _load_columns(db, generation, before)
-    if encoder is not None:
-        fresh = numbers[len(before.numbers) :]
-        index = replace(index, vectors=index.vectors.extended(_load_vectors(db, encoder, fresh)))
+    rows = _load_turns(db, generation, before)
+    fresh, sessions, ordinals, speakers, times, hashes = zip(*rows, strict=True) if rows else [()] * 6
+    numbers = np.concatenate([before.numbers, np.array(fresh, dtype=np.int64)])
+    columns = before.index.columns.extended(sessions, ordinals, speakers, [_seconds(time) for time in times])
+    index = replace(before.index, columns=columns)
+    if encoder is not None and rows:
+        index = replace(
+            index, vectors=index.vectors.extended(_load_vectors(db, encoder, numbers, np.array(hashes, np.int64)))
+        )
     sealed = _load_segments(db, before, numbers)
     index = replace(index, lexical=_load_lexical(db, before, sealed, numbers))
     return _Loaded(epoch, numbers, index, sealed)
 
 
-def _load_columns(db: Connection, generation: int, before: _Loaded) -> tuple[NDArray[np.int64], Index]:
+def _load_turns(db: Connection, generation: int, before: _Loaded) -> Sequence[Any]:
+    """Number, session, ordinal, speaker, time and content hash of the turns behind those that are known."""
     turn, last = schema.turn.c, int(before.numbers[-1]) if len(before.numbers) else 0
-    chosen = select(turn.number, schema.session.c.id, turn.ordinal, turn.speaker, turn.time).join(schema.session)
-    rows = db.execute(chosen.where(turn.number > last, turn.generation <= generation).order_by(turn.number)).all()
-    places = [Place(session, ordinal, speaker, _seconds(time)) for _, session, ordinal, speaker, time in rows]
-    numbers = np.concatenate([before.numbers, np.array([row[0] for row in rows], dtype=np.int64)])
-    return numbers, replace(before.index, columns=before.index.columns.extended(places))
+    chosen = select(turn.number, schema.session.c.id, turn.ordinal, turn.speaker, turn.time, turn.content_hash)
+    behind = chosen.join(schema.session).where(turn.number > last, turn.generation <= generation)
+    return db.execute(behind.order_by(turn.number)).all()
 
 
 @lru_cache(maxsize=4096)
@@ -204,46 +210,55 @@ def _seconds(time: str) -> float:
     return nan if known is None else known
 
 
-def _load_vectors(db: Connection, encoder: Encoder, numbers: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Vectors of these turns, shape [turns, dim]; those that are not in the database yet are made here."""
-    turn, vector = schema.turn.c, schema.vector.c
-    found = np.zeros((len(numbers), encoder.dim), dtype=np.float32)
-    if not len(numbers):
-        return found
-    mine = (vector.content_hash == turn.content_hash) & (vector.encoder == encoder.name)
-    chosen = select(turn.number, vector.content).outerjoin(schema.vector, mine).select_from(schema.turn)
-    within = turn.number.between(int(numbers[0]), int(numbers[-1]))
-    coded = {number: content for number, content in db.execute(chosen.where(within))}
-    missing = [at for at, number in enumerate(numbers.tolist()) if coded.get(number) is None]
-    there = [at for at, number in enumerate(numbers.tolist()) if coded.get(number) is not None]
-    if there:
-        packed = b"".join(coded[int(numbers[at])] for at in there)
-        found[there] = np.frombuffer(packed, dtype=np.float16).reshape(len(there), encoder.dim)
-    if missing:
-        found[missing] = encoder.encode([row.text for row in _texts(db, numbers[missing])])
-    return found
+def _load_vectors(
+    db: Connection, encoder: Encoder, numbers: NDArray[np.int64], hashes: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Vectors of the last turns, shape [hashes, dim]; those that are not in the database yet are made here."""
+    fresh = numbers[-len(hashes) :]
+    distinct, first, places = np.unique(hashes, return_index=True, return_inverse=True)
+    vectors = np.zeros((len(distinct), encoder.dim), dtype=np.float16)
+    missing = np.ones(len(distinct), dtype=bool)
+    for rows in _stored_vectors(db, encoder, distinct, 2 * len(fresh) < len(numbers)):
+        at, there = _search(distinct, np.array([key for key, _ in rows], dtype=np.int64))
+        packed = b"".join(content for _, content in rows)
+        vectors[at] = np.frombuffer(packed, dtype=np.float16).reshape(len(rows), encoder.dim)[there]
+        missing[at] = False
+    if missing.any():
+        turns = np.sort(first[missing])
+        vectors[places[turns]] = encoder.encode([row.text for row in _texts(db, fresh[turns])])
+    return vectors[places].astype(np.float32)
+
+
+def _stored_vectors(db: Connection, encoder: Encoder, hashes: NDArray[np.int64], few: bool) -> Iterator[Sequence[Any]]:
+    """Hash and vector, some at once; unless few are wanted all are read, which is faster than to look each up."""
+    vector = schema.vector.c
+    whole = func.length(vector.content) == 2 * encoder.dim  # a damaged one is made anew
+    chosen = select(vector.content_hash, vector.content).where(vector.encoder == encoder.name, whole)
+    parts = [chosen.where(vector.content_hash.in_(some)) for some in chunked(hashes.tolist())] if few else [chosen]
+    for part in parts:
+        yield from db.execute(part).partitions(_ROWS)
+
+
+def _search(known: NDArray[np.int64], wanted: NDArray[np.int64]) -> tuple[NDArray[np.intp], Mask]:
+    """Places in `known`, which ascends, of the wanted that are there, and which of the wanted these are."""
+    at = np.searchsorted(known, wanted)
+    there = at < len(known)
+    there[there] = known[at[there]] == wanted[there]
+    return at[there], there
 
 
 def _load_segments(db: Connection, before: _Loaded, numbers: NDArray[np.int64]) -> dict[tuple[int, int], Segment]:
     """The segments that lie within these turns; known ones are not read again."""
     sealed: dict[tuple[int, int], Segment] = {}
-    segment, end = schema.segment.c, 0
+    end = 0
     for row in segments(db):
         key = (row.first, row.last)
         inside = numbers[end : end + row.turns]
         if len(inside) < row.turns or (int(inside[0]), int(inside[-1])) != key:
             break  # an older generation ends within it
-        content = select(segment.content).where(segment.first == row.first)
-        sealed[key] = before.sealed.get(key) or _decoded(db.execute(content).scalar_one())
+        sealed[key] = before.sealed.get(key) or read_segment(db, row.first)
         end += row.turns
     return sealed
-
-
-def _decoded(content: bytes) -> Segment:
-    try:
-        return Segment.from_bytes(content)
-    except (ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise DataError(f"the index is damaged ({error}); make it anew with: stitchjam verify --rebuild") from None
 
 
 def _load_lexical(

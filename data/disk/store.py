@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import func, select
 
 from stitchjam.data.disk import schema, work
-from stitchjam.data.disk.add import Added, Provenance, add_histories, add_turn
+from stitchjam.data.disk.add import Added, Provenance, add_histories, add_turn, find_content
 from stitchjam.data.disk.database import Database, get
 from stitchjam.data.disk.forget import Forgotten, erase, forget, keep_replies
 from stitchjam.data.disk.refresh import Tick, refresh, segments
@@ -21,6 +21,8 @@ from stitchjam.data.records import History
 from stitchjam.data.store import Store
 
 __all__ = ["DiskStore"]
+
+_FIELDS = {"speaker", "text", "time", "external_id"}
 
 
 def _quiet(what: str, done: int, total: int) -> None:
@@ -52,24 +54,26 @@ class DiskStore:
     @property
     def store(self) -> Store:
         """What is remembered now; it does not change when more is added."""
-        generation = int(self.database.get("generation"))
-        epoch = self.database.get("epoch")
+        with self.database.read() as db:
+            state = int(get(db, "generation")), get(db, "epoch")
         with self._lock:
-            if self._shelf is None or (self._shelf.generation, self._epoch) != (generation, epoch):
-                self._shelf, self._epoch = DiskShelf(self.path, generation, self.database, self._shelf), epoch
-            return Store(self._shelf)
+            if self._shelf is None or self._state != state:
+                self._shelf, self._state = DiskShelf(self.path, state[0], self.database, self._shelf), state
+                self._store = Store(self._shelf)
+            return self._store
 
     def add_file(self, path: str | Path, format: str | None = None, tick: Tick = _quiet) -> Added:
         """Add a file of a known format; each history in it becomes a source.
 
         Raises:
-            UsageError: the file cannot be opened, or there is no such format.
+            UsageError: the file cannot be opened, there is no such format, or it is there in another format.
             DataError: it is not of the format, or a session contradicts a stored one. Nothing of it was added.
         """
-        source = Source(_name(path), Source.of(path).content)
-        format = format or detect_format(source)
-        origin = Provenance(source.name, format, source.content)
-        added = add_histories(self.database, read_histories(source, format), origin)
+        content = Source.of(path).content
+        known = find_content(self.database, content)
+        source = Source(known.name if known else _name(path), content)
+        format = format or (known.format if known else detect_format(source))
+        added = add_histories(self.database, read_histories(source, format), Provenance(source.name, format, content))
         refresh(self.database, tick)
         return added
 
@@ -84,8 +88,12 @@ class DiskStore:
 
         `source` is what it is forgotten by; default: the session's id.
         """
-        if not session_id or not {"speaker", "text"} <= set(turn):
-            raise UsageError("a turn needs the id of its session, a speaker and a text")
+        texts = all(isinstance(value, str) for value in (session_id, source, *turn.values()))
+        if not texts or not session_id or not {"speaker", "text"} <= set(turn) <= _FIELDS:
+            raise UsageError(
+                "a turn needs the id of its session, a speaker and a text, and may have time and external_id; "
+                "all of them are text"
+            )
         added = add_turn(self.database, session_id, turn, source or session_id)
         refresh(self.database)
         return added
@@ -158,4 +166,4 @@ def _sources() -> Any:
 def _name(path: str | Path) -> str:
     """The path as it was given; a bare turns.jsonl, which every trajectory has, gets its folder before it."""
     path = Path(path)
-    return path.as_posix() if path.stem != "turns" else f"{path.resolve().parent.name}/{path.name}"
+    return path.as_posix() if path.name.split(".")[0] != "turns" else f"{path.resolve().parent.name}/{path.name}"

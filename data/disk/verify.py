@@ -7,6 +7,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 from sqlalchemy import Connection, func, select
 
 from stitchjam.data.disk import schema
@@ -22,6 +23,7 @@ from stitchjam.data.readers.source import Source
 
 __all__ = ["Verified", "drop_index", "verify"]
 
+_ROUNDING = 0.01  # more than 16 bits a number cost
 Tick = Callable[[str, int, int], None]
 
 
@@ -41,7 +43,12 @@ def verify(database: Database, tick: Tick = lambda what, done, total: None) -> V
     """Check the database, the bytes of each source against its turns, the chain of ids, and the index."""
     with database.read() as db:
         sources, sessions, turns = (_count(db, table) for table in (schema.source, schema.session, schema.turn))
-        log = [*_check_database(db), *_check_contents(db, tick), *_check_turns(db, turns, tick)]
+        # A file that SQLite finds damaged cannot be relied on any further.
+        log = [*_check_database(db)] or [
+            *_check_references(db),
+            *_check_contents(db, tick),
+            *_check_turns(db, turns, tick),
+        ]
         size = db.execute(select(func.sum(func.length(schema.content.c.bytes)))).scalar() or 0
         return Verified(sources, sessions, turns, size, tuple(log), tuple(_check_index(db)))
 
@@ -63,6 +70,12 @@ def _check_database(db: Connection) -> Iterator[str]:
     for (found,) in db.exec_driver_sql("PRAGMA integrity_check").all():
         if found != "ok":
             yield f"database: {found}"
+
+
+def _check_references(db: Connection) -> Iterator[str]:
+    broken = Counter((table, parent) for table, _, parent, _ in db.exec_driver_sql("PRAGMA foreign_key_check"))
+    for (table, parent), rows in broken.items():
+        yield f"{rows} rows of {table} name a {parent} that is missing"
 
 
 def _check_contents(db: Connection, tick: Tick) -> Iterator[str]:
@@ -137,7 +150,7 @@ def _check_index(db: Connection) -> Iterator[str]:
         covered = db.execute(select(func.count()).where(number > end, number <= row.last)).scalar()
         try:
             size = Segment.from_bytes(content).size
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with these bytes, they are made anew
+        except ValueError as error:
             yield f"segment at turn {row.first} is damaged ({error})"
             continue
         if not covered == row.turns == size:
@@ -145,9 +158,13 @@ def _check_index(db: Connection) -> Iterator[str]:
         end = row.last
     encoder = open_encoder(get(db, "encoder"))
     if encoder is not None:
-        vector = schema.vector.c
-        wrong = select(func.count()).where(
-            vector.encoder == encoder.name, func.length(vector.content) != 2 * encoder.dim
-        )
-        if damaged := db.execute(wrong).scalar():
+        contents = select(schema.vector.c.content).where(schema.vector.c.encoder == encoder.name)
+        damaged = sum(not _is_vector(content, encoder.dim) for content in db.execute(contents).scalars())
+        if damaged:
             yield f"{damaged} vectors are damaged"
+
+
+def _is_vector(content: bytes, dim: int) -> bool:
+    """Whether it holds as many numbers, of length 1 or 0."""
+    length = float(np.linalg.norm(np.frombuffer(content, np.float16).astype(float))) if len(content) == 2 * dim else -1
+    return length == 0 or abs(length - 1) < _ROUNDING

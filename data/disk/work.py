@@ -95,9 +95,13 @@ def process(
         items, lease = _claim(database, key, _BATCH if left is None else min(_BATCH, left), started)
         if not items:
             break
-        for item in items:
-            _run(database, key, _Claimed(item, lease), run, processed)
-            tick(item)
+        try:
+            for item in items:
+                _run(database, key, _Claimed(item, lease), run, processed)
+                tick(item)
+        except BaseException:
+            _release(database, key, lease)
+            raise
         left = None if left is None else left - len(items)
     return processed
 
@@ -114,16 +118,18 @@ _PENDING = {"status": "pending", "attempts": 0, "error": "", "until": 0.0}
 
 def _run(database: Database, key: StepKey, claimed: _Claimed, run: Run, processed: Processed) -> None:
     try:
-        derived = run(claimed.item)
+        _settle(database, key, claimed, {"status": "done", "error": "", "until": 0.0}, run(claimed.item))
+        processed.done += 1
     except StitchjamError as error:
         processed.failed[claimed.item] = str(error)
         _settle(database, key, claimed, {"status": "failed", "error": str(error)[:500], "until": time.time()})
-        return
-    except BaseException:
-        _settle(database, key, claimed, _PENDING)
-        raise
-    _settle(database, key, claimed, {"status": "done", "error": "", "until": 0.0}, derived)
-    processed.done += 1
+
+
+def _release(database: Database, key: StepKey, lease: float) -> None:
+    """Give back what was claimed and not settled."""
+    mine = and_(_of(key), schema.work.c.status == "running", schema.work.c.until == lease)
+    with database.write() as db:
+        db.execute(update(schema.work).where(mine).values(status="pending", until=0.0))
 
 
 def _settle(
@@ -131,15 +137,17 @@ def _settle(
 ) -> None:
     work = schema.work.c
     mine = and_(_of(key), work.item == claimed.item, work.status == "running", work.until == claimed.until)
-    counted = values if "attempts" in values else {**values, "attempts": work.attempts + 1}
     with database.write() as db:
         # It may have been forgotten or have grown while the step ran; what was made of it is then worth nothing.
-        if db.execute(update(schema.work).where(mine).values(**counted)).rowcount and derived is not None:
+        if (
+            db.execute(update(schema.work).where(mine).values(**values, attempts=work.attempts + 1)).rowcount
+            and derived
+        ):
             _keep(db, key, claimed.item, derived)
 
 
 def _keep(db: Connection, key: StepKey, item: str, derived: Derived) -> None:
-    content = json.dumps(derived.content, ensure_ascii=False)
+    content = json.dumps(derived.content)  # ASCII, for a model may answer with half of a surrogate pair
     row = {"item": item, "program": key.program, "step": key.step, "content": content}
     if key.kind == "session":
         return replace(db, schema.memo, row | {"folder": derived.folder})

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,7 @@ Mask = NDArray[np.bool_]
 Ints = NDArray[np.int32]
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a turn stands: session id, number in the session from 0, speaker, seconds since 1970 (nan: unknown)."""
 
     session: str
@@ -44,21 +44,21 @@ class Columns:
         """Number of turns."""
         return len(self.sessions)
 
-    def extended(self, places: Sequence[Place]) -> "Columns":
-        """With more turns behind."""
-        if not places:
-            return self
+    def extended(
+        self, sessions: Sequence[str], ordinals: Sequence[int], speakers: Sequence[str], seconds: Sequence[float]
+    ) -> "Columns":
+        """With more turns behind; each sequence holds one field of their places."""
         ids, names = dict(self.session_ids), dict(self.speaker_names)
-        sessions = np.concatenate([self.sessions, _numbers((p.session for p in places), ids)])
-        ordinals = np.concatenate([self.ordinals, np.array([p.ordinal for p in places], np.int32)])
+        numbers = np.concatenate([self.sessions, _numbers(sessions, ids)])
+        places = np.concatenate([self.ordinals, np.array(ordinals, np.int32)])
         return Columns(
             ids,
             names,
-            sessions,
-            ordinals,
-            np.concatenate([self.speakers, _numbers((p.speaker for p in places), names)]),
-            np.concatenate([self.seconds, np.array([p.seconds for p in places], np.float64)]),
-            *self._neighbours(sessions, ordinals),
+            numbers,
+            places,
+            np.concatenate([self.speakers, _numbers(speakers, names)]),
+            np.concatenate([self.seconds, np.array(seconds, np.float64)]),
+            *self._neighbours(numbers, places),
         )
 
     def hop(self, positions: NDArray[np.integer], distance: int) -> Ints:
@@ -66,7 +66,18 @@ class Columns:
         step = self.after if distance > 0 else self.before
         for _ in range(abs(distance)):
             positions = np.where(positions >= 0, step[positions], np.int32(-1))
-        return positions.astype(np.int32)
+        return positions.astype(np.int32, copy=False)
+
+    def widened(self, mask: Mask, distance: int) -> Mask:
+        """With the turns at most `distance` before or after one of the mask, in the same session."""
+        wide = mask.copy()
+        for step in (-1, 1):
+            positions = np.flatnonzero(mask)
+            for _ in range(distance):
+                positions = self.hop(positions, step)
+                positions = positions[positions >= 0]
+                wide[positions] = True
+        return wide
 
     def session_mask(self, ids: Iterable[str]) -> Mask:
         """Turns of these sessions; ids that are not there match nothing."""

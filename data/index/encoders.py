@@ -124,7 +124,7 @@ class StaticEncoder:
         return np.divide(sums, lengths, out=sums, where=lengths > 0)
 
     def _add(self, sums: NDArray[np.float64], owners: tuple[int, ...], pieces: tuple[str, ...]) -> None:
-        encodings = tokens._tokenizer().encode_batch_fast(list(pieces), add_special_tokens=False)
+        encodings = tokens.tokenizer().encode_batch_fast(list(pieces), add_special_tokens=False)
         rows = [encoding.ids for encoding in encodings]
         ids = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
         owner_of = np.repeat(owners, [len(row) for row in rows])
@@ -193,7 +193,7 @@ class FlagEncoder:
 
 @lru_cache(maxsize=1)
 def _static_encoder() -> StaticEncoder:
-    folder = tokens._tokenizer_file().parent.parent / "weights"
+    folder = tokens.tokenizer_file().parent.parent / "weights"
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise UsageError("the static encoder needs the weights of 'wordllama'; run: pip install --upgrade wordllama")

@@ -1,95 +1,123 @@
-"""Turns the terms of turns into BM25 postings: sealed segments built by bm25s, and a tail of the newest turns.
+"""Turns the terms of turns into BM25 postings: sealed segments that are read from disk, and a tail of the newest turns.
 
-bm25s has no way to add a document. Turns are therefore sealed in runs, and those behind the last run are counted when
-a query comes. The statistics that tie documents together, how rare a term is and how long a turn is on average, are
-taken over all of them at query time, so a turn scores the same in a segment as in the tail.
+A library for BM25 has no way to add a document. Turns are therefore sealed in runs, and those behind the last run are
+counted when a query comes. What ties documents together, how rare a term is and how long a turn is on average, is taken
+over all of them at query time, so a turn scores the same in a segment as in the tail.
 """
 
 import io
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stitchjam.data.index.terms import bm25s
-
 __all__ = ["Lexical", "Postings", "Segment"]
 
 K1, B = 0.9, 0.4  # specs: better than 1.5 and 0.75 on conversations, whose turns are short
+_CHECKSUM = 4  # bytes
 
-Positions = NDArray[np.int32]
+Ints = NDArray[np.int32]
 Scores = NDArray[np.float32]
 
 
 class Postings(NamedTuple):
     """Turns that hold a term, ascending, and the BM25 score of each."""
 
-    positions: Positions
+    positions: Ints
     scores: Scores
+
+    def within(self, mask: NDArray[np.bool_]) -> "Postings":
+        """Those of the turns of a mask."""
+        inside = mask[self.positions]
+        return Postings(self.positions[inside], self.scores[inside])
+
+
+class _Found(NamedTuple):
+    """Turns that hold a term, ascending, and how often each does."""
+
+    positions: Ints
+    counts: Ints
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Postings of a sealed run of turns.
+    """Terms of a sealed run of turns; `lengths` is the number of terms of each turn.
 
     Term number t of the vocabulary owns `rows[bounds[t]:bounds[t + 1]]`, numbers of turns counted from the start of
-    the run, and as many `values`: term frequencies after saturation and length, from 0 to 1, before the weight of
-    rarity.
+    the run, and as many `counts`: how often the turn holds the term.
     """
 
-    size: int
-    mean_length: float
     vocabulary: dict[str, int]
+    lengths: Ints
     bounds: NDArray[np.int64]
-    rows: Positions
-    values: Scores
+    rows: Ints
+    counts: Ints
 
     @classmethod
     def build(cls, documents: Sequence[Sequence[str]]) -> "Segment":
         """Seal the terms of a run of turns."""
         vocabulary: dict[str, int] = {}
-        ids = [[vocabulary.setdefault(term, len(vocabulary)) for term in document] for document in documents]
-        length = sum(map(len, ids)) / max(len(ids), 1)
-        if not vocabulary:  # bm25s raises on an empty corpus and on an empty vocabulary
-            return cls(len(ids), length, vocabulary, *_no_postings())
-        model = bm25s().BM25(k1=K1, b=B, backend="numpy", csc_backend="numpy")
-        model.index((ids, vocabulary), create_empty_token=False, show_progress=False)
-        bounds, rows = model.scores["indptr"].astype(np.int64), model.scores["indices"].astype(np.int32)
-        frequencies = np.diff(bounds)
-        rarity = np.repeat(_rarity(len(ids), frequencies), frequencies)
-        return cls(len(ids), length, vocabulary, bounds, rows, (model.scores["data"] / rarity).astype(np.float32))
+        lengths = np.array([len(document) for document in documents], dtype=np.int32)
+        numbers = (vocabulary.setdefault(term, len(vocabulary)) for term in chain.from_iterable(documents))
+        terms = np.fromiter(numbers, dtype=np.int64, count=int(lengths.sum()))
+        size = max(len(documents), 1)
+        pairs, counts = np.unique(terms * size + np.repeat(np.arange(len(lengths)), lengths), return_counts=True)
+        bounds = np.searchsorted(pairs, np.arange(len(vocabulary) + 1) * size)
+        return cls(
+            vocabulary, lengths, bounds.astype(np.int64), (pairs % size).astype(np.int32), counts.astype(np.int32)
+        )
 
-    def frequency(self, term: str) -> int:
-        """Number of turns that hold the term."""
-        at = self.vocabulary.get(term)
-        return 0 if at is None else int(self.bounds[at + 1] - self.bounds[at])
+    @classmethod
+    def joined(cls, parts: Sequence["Segment"]) -> "Segment":
+        """What `build` would make of the turns of segments that lie one behind the other."""
+        vocabulary: dict[str, int] = {}
+        terms, rows, offset = [], [], 0
+        for part in parts:
+            numbers = [vocabulary.setdefault(term, len(vocabulary)) for term in part.vocabulary]
+            terms.append(np.repeat(np.array(numbers, dtype=np.int64), np.diff(part.bounds)))
+            rows.append(part.rows + np.int32(offset))
+            offset += part.size
+        owners = np.concatenate(terms)
+        order = np.argsort(owners, kind="stable")  # turns of a term stay in order
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=len(vocabulary)))])
+        lengths, counts = (np.concatenate([getattr(part, name) for part in parts]) for name in ("lengths", "counts"))
+        return cls(vocabulary, lengths, bounds.astype(np.int64), np.concatenate(rows)[order], counts[order])
 
-    def postings(self, term: str, offset: int) -> Postings:
-        """The postings of a term, unweighted, with `offset` added to the row numbers."""
+    @property
+    def size(self) -> int:
+        """Number of turns."""
+        return len(self.lengths)
+
+    def found(self, term: str, offset: int) -> _Found:
+        """Where a term stands, with `offset` added to the row numbers."""
         at = self.vocabulary.get(term)
         place = slice(0, 0) if at is None else slice(self.bounds[at], self.bounds[at + 1])
-        return Postings(self.rows[place] + np.int32(offset), self.values[place])
+        return _Found(self.rows[place] + np.int32(offset), self.counts[place])
 
     def to_bytes(self) -> bytes:
         """A form for the disk; `from_bytes` checks it."""
         file = io.BytesIO()
         words = np.frombuffer("\n".join(self.vocabulary).encode(), dtype=np.uint8)
-        shape = np.array([self.size, self.mean_length], dtype=np.float64)
-        np.savez(file, shape=shape, words=words, bounds=self.bounds, rows=self.rows, values=self.values)
-        return file.getvalue()
+        np.savez(file, words=words, lengths=self.lengths, bounds=self.bounds, rows=self.rows, counts=self.counts)
+        content = file.getvalue()
+        return zlib.crc32(content).to_bytes(_CHECKSUM, "big") + content
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Segment":
-        """Read what `to_bytes` wrote; raises ValueError or zipfile.BadZipFile when it was damaged."""
+        """Read what `to_bytes` wrote; raises ValueError when it was damaged."""
+        checksum, content = content[:_CHECKSUM], content[_CHECKSUM:]
+        if zlib.crc32(content).to_bytes(_CHECKSUM, "big") != checksum:
+            raise ValueError("its checksum is another")
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             words = file["words"].tobytes().decode()
             vocabulary = {word: number for number, word in enumerate(words.split("\n"))} if words else {}
-            size, length = file["shape"].tolist()
-            return cls(int(size), length, vocabulary, file["bounds"], file["rows"], file["values"])
+            return cls(vocabulary, *(file[name] for name in ("lengths", "bounds", "rows", "counts")))
 
 
 class _Counted(NamedTuple):
@@ -121,34 +149,32 @@ class Lexical:
         return self.sealed + len(self.tail)
 
     @cached_property
-    def _mean_length(self) -> float:
-        total = sum(segment.size * segment.mean_length for segment in self.segments)
-        return (total + sum(turn.length for turn in self.tail)) / max(self.size, 1)
+    def _lengths(self) -> NDArray[np.float64]:
+        """Number of terms of each turn, divided by the average."""
+        tail = np.array([turn.length for turn in self.tail], dtype=np.int32)
+        lengths = np.concatenate([*(segment.lengths for segment in self.segments), tail])
+        return lengths / max(lengths.sum() / max(self.size, 1), 1)
 
-    def postings(self, term: str) -> Postings:
-        """All turns that hold a term, with the BM25 score that it gives them."""
+    def postings(self, term: str, mask: NDArray[np.bool_] | None = None) -> Postings:
+        """All turns that hold a term, or those of a mask, with the BM25 score that it gives them."""
         parts, offset = [], 0
         for segment in self.segments:
-            parts.append(segment.postings(term, offset))
+            parts.append(segment.found(term, offset))
             offset += segment.size
-        parts.append(self._tail_postings(term))
-        positions = np.concatenate([part.positions for part in parts])
-        weight = _rarity(self.size, np.array(len(positions)))
-        return Postings(positions, np.concatenate([part.scores for part in parts]) * np.float32(weight))
+        positions, counts = map(np.concatenate, zip(*parts, self._found_in_tail(term), strict=True))
+        rarity = _rarity(self.size, len(positions))
+        if mask is not None:
+            inside = mask[positions]
+            positions, counts = positions[inside], counts[inside]
+        saturated = counts / (counts + K1 * (1 - B + B * self._lengths[positions]))
+        return Postings(positions, (saturated * rarity).astype(np.float32))
 
-    def _tail_postings(self, term: str) -> Postings:
+    def _found_in_tail(self, term: str) -> _Found:
         found = [(at, turn) for at, turn in enumerate(self.tail, self.sealed) if term in turn.counts]
-        counts = np.array([turn.counts[term] for _, turn in found], dtype=np.float32)
-        lengths = np.array([turn.length for _, turn in found], dtype=np.float32)
-        # The segments keep the average length they were sealed with; newer turns are measured against all.
-        saturated = counts / (counts + K1 * (1 - B + B * lengths / max(self._mean_length, 1)))
-        return Postings(np.array([at for at, _ in found], dtype=np.int32), saturated.astype(np.float32))
+        columns = [at for at, _ in found], [turn.counts[term] for _, turn in found]
+        return _Found(*(np.array(column, dtype=np.int32) for column in columns))
 
 
-def _rarity(documents: int, frequencies: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Inverse document frequency as in Lucene, which bm25s uses as well."""
-    return np.log(1 + (documents - frequencies + 0.5) / (frequencies + 0.5))
-
-
-def _no_postings() -> tuple[NDArray[np.int64], Positions, Scores]:
-    return np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32)
+def _rarity(documents: int, frequency: int) -> float:
+    """Inverse document frequency as in Lucene."""
+    return float(np.log(1 + (documents - frequency + 0.5) / (frequency + 0.5)))

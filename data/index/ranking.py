@@ -60,7 +60,20 @@ class Scored:
     """Scores of one query: `turns` of shape [turns], `sessions` of shape [sessions]; 0 where nothing was found."""
 
     turns: Scores
-    sessions: Scores
+    _places: NDArray[np.int32]  # number of each turn's session
+    _found: list[Postings]
+
+    @cached_property
+    def sessions(self) -> Scores:
+        """How well a session covers the terms of the query, plus its best turn, both divided by the best one."""
+        count = self._places.max(initial=-1) + 1
+        cover, best = np.zeros(count, np.float32), np.zeros(count, np.float32)
+        for positions, scores in self._found:
+            term = np.zeros(count, np.float32)
+            np.maximum.at(term, self._places[positions], scores)
+            cover += term
+        np.maximum.at(best, self._places, self.turns)
+        return _scaled(cover) + _scaled(best)
 
 
 @dataclass(frozen=True)
@@ -75,11 +88,13 @@ class Index:
 
     def extended(self, entries: list[Entry], vectors: NDArray[np.float32] | None = None) -> "Index":
         """With more turns behind; their vectors are made here when they are not given."""
+        if not entries:
+            return self
         if vectors is None and self.encoder is not None:
             vectors = self.encoder.encode([entry.text for entry in entries])
         return replace(
             self,
-            columns=self.columns.extended([entry.place for entry in entries]),
+            columns=self.columns.extended(*zip(*(entry.place for entry in entries), strict=True)),
             lexical=self.lexical.extended(entry.terms for entry in entries),
             vectors=self.vectors if vectors is None else self.vectors.extended(vectors),
         )
@@ -91,26 +106,31 @@ class Index:
             query: words to look for; nothing is found when it has none.
             mask: one boolean a turn; others score 0. It acts first: scores are relative to the best one under it.
         """
-        found = [self.lexical.postings(term) for term in dict.fromkeys(terms(query))]
+        near = None if mask is None else self.columns.widened(mask, 2)  # what can be in a window of the mask
+        found = [self.lexical.postings(term, near) for term in dict.fromkeys(terms(query))]
         lexical, dense = _scaled(self._windows(found), mask), _scaled(self._similarities(query, mask), mask)
         share = self.weights.lexical if dense.any() else 1.0
         turns = np.float32(share) * lexical + np.float32(1 - share) * dense
         named = self._named(query)
         if named is not None:
             turns += np.float32(self.weights.speaker) * ((self.columns.speakers == named) & (turns > 0))
-        turns = turns if mask is None else np.where(mask, turns, np.float32(0))
-        return Scored(turns, self._sessions(found, turns, mask))
+        if mask is not None:
+            turns, found = np.where(mask, turns, np.float32(0)), [postings.within(mask) for postings in found]
+        return Scored(turns, self.columns.sessions, found)
 
     def _windows(self, found: list[Postings]) -> Scores:
         """Sum over terms of the best score that a turn or, at a discount, one of the turns around it has."""
         total, best = np.zeros(self.columns.size, np.float32), np.zeros(self.columns.size, np.float32)
-        around = {0: 1.0, **dict.fromkeys((-1, 1), self.weights.near), **dict.fromkeys((-2, 2), self.weights.far)}
         for postings in found:
-            for distance, weight in around.items():
-                positions = self.columns.hop(postings.positions, distance)
-                scores = (postings.scores * np.float32(weight))[positions >= 0]
-                positions = positions[positions >= 0]
-                best[positions] = np.maximum(best[positions], scores)  # a hop never meets a position twice
+            best[postings.positions] = postings.scores
+            for step in (-1, 1):
+                positions, scores = postings
+                for weight in (self.weights.near, self.weights.far):
+                    positions = self.columns.hop(positions, step)
+                    there = positions >= 0
+                    positions, scores = positions[there], scores[there]
+                    # A hop never meets a position twice.
+                    best[positions] = np.maximum(best[positions], scores * np.float32(weight))
             total += best
             best[:] = 0
         return total
@@ -123,25 +143,11 @@ class Index:
         if mask is None:
             own = np.append(self.vectors.similarities(vector), np.float32(0))  # position -1 scores 0
             return np.maximum(own[:-1] + beside * (own[before] + own[after]), 0)
-        rows = np.flatnonzero(mask)
-        near = np.unique(np.concatenate([rows, before[rows], after[rows]])).astype(np.intp)
-        own = np.append(self.vectors.similarities(vector, near[near >= 0]), np.float32(0))
+        rows, near = np.flatnonzero(mask), np.flatnonzero(self.columns.widened(mask, 1))
+        own = np.append(self.vectors.similarities(vector, near), np.float32(0))
         scores = np.zeros(self.columns.size, np.float32)
         scores[rows] = np.maximum(own[rows] + beside * (own[before[rows]] + own[after[rows]]), 0)
         return scores
-
-    def _sessions(self, found: list[Postings], turns: Scores, mask: Mask | None) -> Scores:
-        """How well a session covers the terms of the query, plus its best turn, both divided by the best one."""
-        count, sessions = len(self.columns.session_ids), self.columns.sessions
-        cover, best = np.zeros(count, np.float32), np.zeros(count, np.float32)
-        for positions, scores in found:
-            if mask is not None:
-                positions, scores = positions[mask[positions]], scores[mask[positions]]
-            term = np.zeros(count, np.float32)
-            np.maximum.at(term, sessions[positions], scores)
-            cover += term
-        np.maximum.at(best, sessions, turns)
-        return _scaled(cover) + _scaled(best)
 
     @cached_property
     def _people(self) -> dict[str, set[int]]:

@@ -140,7 +140,7 @@ def read_history(path: Origin, format: str | None = None) -> History:
     if len(histories) != 1:
         raise UsageError(
             f"{source.name} holds {len(histories)} histories ({', '.join(history.id for history in histories)}); "
-            "ingest them into a memory with `stitchjam ingest`, or ask with --source"
+            "ingest it into a memory, where each is a source: stitchjam ingest FILE"
         )
     return histories[0]
 

@@ -1,0 +1,68 @@
+"""Commands that ask: init, ask."""
+
+from typing import Annotated
+
+import typer
+
+from stitchjam.cli.shared import (
+    CONFIG,
+    MEMORY,
+    Config,
+    EffortName,
+    HistoryFile,
+    Json,
+    MemoryPath,
+    Model,
+    ProgramName,
+    app,
+    result,
+    say,
+)
+from stitchjam.data.errors import UsageError
+
+__all__: list[str] = []
+
+
+@app.command()
+def init(force: Annotated[bool, typer.Option(help="Replace an existing file.")] = False) -> None:
+    """Write stitchjam.toml: which model answers which step."""
+    from stitchjam.backends.bindings import EXAMPLE
+
+    if CONFIG.exists() and not force:
+        raise UsageError(f"{CONFIG} exists; edit it, or replace it with: stitchjam init --force")
+    CONFIG.write_text(EXAMPLE, encoding="utf-8")
+    say(f"wrote {CONFIG}. Next: stitchjam models pull smollm2-135m, or name your own model in it")
+
+
+@app.command()
+def ask(
+    question: str,
+    memory: MemoryPath = None,
+    history: HistoryFile = None,
+    program: ProgramName = "memory_agent",
+    effort: EffortName = "low",
+    model: Model = None,
+    config: Config = CONFIG,
+    trace: Annotated[bool, typer.Option("--trace", help="Show how the research went.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Answer a question from a memory or a file, citing turns; from the sample when there is neither."""
+    from stitchjam.backends.bindings import open_bindings
+    from stitchjam.backends.replay import replies
+    from stitchjam.backends.usage import metered
+    from stitchjam.data.sample import load_data
+    from stitchjam.optimizers.report import answer_lines, trace_lines, usage_line, usage_rows
+    from stitchjam.programs.answer import asker
+    from stitchjam.programs.artifact import open_program
+    from stitchjam.programs.step import settings_for
+
+    if memory is None and history is None and MEMORY.exists():
+        memory = MEMORY
+    store, (_, chosen) = load_data(history, memory=memory).store, open_program(program, effort)
+    # Without this, dspy's own disk cache would keep text of the memory where no one looks for it.
+    with replies(None), settings_for(open_bindings(config, model, say)), metered() as ledger:
+        found = asker(chosen)(question=question, store=store)
+    value = {"answer": found.answer.model_dump(), "context": found.context.model_dump(), "usage": usage_rows(ledger)}
+    lines = answer_lines(found.answer, store, found.context)
+    result(as_json, value, *lines, *(trace_lines(found.context) if trace else ()))
+    say(usage_line(ledger))

@@ -1,0 +1,79 @@
+"""What the commands share: the application, its options, and how they print."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+__all__ = [
+    "CONFIG",
+    "Config",
+    "EffortName",
+    "HistoryFile",
+    "Json",
+    "MEMORY",
+    "MemoryPath",
+    "MetricName",
+    "Model",
+    "ProgramName",
+    "QuestionsFile",
+    "RUNS",
+    "Runs",
+    "Threads",
+    "app",
+    "fix_hash_seed",
+    "result",
+    "say",
+    "show",
+]
+
+EPILOG = (
+    "Exit codes: 0 done, 1 failed, 2 wrong usage or config, 3 wrong data, memory or artifact, 4 model or endpoint, "
+    "5 compiled but not published, 6 budget used up or backend out, 130 interrupted (the same command goes on)."
+)
+CONFIG, RUNS, MEMORY = Path("stitchjam.toml"), Path(".stitchjam/runs"), Path(".stitchjam/memory")
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, epilog=EPILOG)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+Config = Annotated[Path, typer.Option(help="Which model answers which step.")]
+Model = Annotated[str | None, typer.Option(help='One model for all steps instead, such as "local:smollm2-135m".')]
+HistoryFile = Annotated[Path | None, typer.Option("--history", help="A file instead of a memory.")]
+MemoryPath = Annotated[Path | None, typer.Option("--memory", help=f"Folder of the memory. [default: {MEMORY}]")]
+QuestionsFile = Annotated[Path | None, typer.Option("--questions", help="Questions file. [default: the sample's]")]
+ProgramName = Annotated[str, typer.Option(help="Artifact folder, or answerer, researcher, memory_agent.")]
+EffortName = Annotated[Literal["low", "medium", "high"], typer.Option(help="How hard a fresh researcher tries.")]
+MetricName = Annotated[str, typer.Option(help="answer_f1, evidence_recall, evidence_precision, end.")]
+Runs = Annotated[
+    Path | None,
+    typer.Option(help=f"Replies are kept here, so that a stopped run goes on. [default: {RUNS}, or in the memory]"),
+]
+Threads = Annotated[int, typer.Option(min=1, help="Questions at once.")]
+
+
+def show(stream: Any, lines: tuple[object, ...]) -> None:
+    """Write lines or tables, safe for a terminal."""
+    from stitchjam.data import console
+
+    console.show(stream, lines)
+
+
+def say(*lines: object) -> None:
+    """Progress and notes go to standard error, so that standard output stays data."""
+    show(sys.stderr, lines)
+
+
+def result(as_json: bool, value: Any, *lines: object) -> None:
+    """The result: one JSON object, or lines."""
+    if as_json:
+        print(json.dumps(value, ensure_ascii=sys.stdout.encoding.lower() != "utf-8"))
+    else:
+        show(sys.stdout, lines)
+
+
+def fix_hash_seed() -> None:
+    """Start again with a fixed hash seed: dspy's bootstrapping chooses demos by a hash that depends on it."""
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | {"PYTHONHASHSEED": "0"})

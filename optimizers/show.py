@@ -1,0 +1,75 @@
+"""Turns what a memory holds and finds into lines and tables for people. It prints nothing itself."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from stitchjam.data.records import Turn
+from stitchjam.data.store import Hit, SessionHit
+from stitchjam.data.text import one_line, printable
+
+__all__ = ["hit_lines", "overview_table", "session_lines", "stats_tables", "turn_lines"]
+
+
+def hit_lines(hits: Sequence[Hit]) -> list[str]:
+    """A line a turn: score, place, day, speaker, words."""
+    lines = [f"{hit.score:5.2f}  {_place(hit.turn)}  {hit.turn.speaker}: {one_line(hit.turn.text)}" for hit in hits]
+    return lines or ["nothing was found; use other words, or fewer filters"]
+
+
+def session_lines(hits: Sequence[SessionHit]) -> list[str]:
+    """A session with its two best turns."""
+    lines = []
+    for hit in hits:
+        lines.append(f"{hit.score:5.2f}  {hit.session.id}  {hit.session.time[:16]}  {len(hit.session.turns)} turns")
+        lines += [f"         {turn.speaker}: {one_line(turn.text)[:160]}" for turn in hit.best]
+    return lines or ["nothing was found; use other words, or fewer filters"]
+
+
+def turn_lines(turns: Iterable[Turn]) -> list[str]:
+    """The turns of a session in full."""
+    return [f"[{turn.external_id or turn.id}] {turn.speaker}: {turn.text}" for turn in turns]
+
+
+def overview_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The sessions of a memory."""
+    return _table(("session", "time", "turns", "speakers", "begins"), rows, right="turns")
+
+
+def stats_tables(stats: Mapping[str, Any]) -> list[Any]:
+    """The state of a memory: figures, sources, work and tombstones."""
+    counts = stats["counts"]
+    lines: list[Any] = [
+        f"{stats['path']}: {counts['turn']} turns in {counts['session']} sessions from {counts['source']} sources",
+        f"{stats['bytes']:,} bytes, generation {stats['generation']}, encoder {stats['encoder']}, "
+        f"{counts['note']} notes, {counts['memo']} memos, {stats['sealed_turns']} turns in sealed segments",
+    ]
+    if stats["sources"]:
+        rows = [row | {"ingested": _day(row["ingested"])} for row in stats["sources"]]
+        lines.append(_table(("id", "name", "format", "turns", "ingested"), rows, right="turns"))
+    if stats["work"]:
+        lines.append(_table(("step", "program", "status", "items", "error"), stats["work"], right="items"))
+    for row in stats["tombstones"]:
+        erased = "" if row["erased"] else "; its bytes go when no other process reads the memory"
+        lines.append(f"forgotten: {row['source']} at {_day(row['forgotten'])}{erased}")
+    return lines
+
+
+def _table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], right: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right" if column == right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(one_line(str(row[column])))) for column in columns))
+    return table
+
+
+def _place(turn: Turn) -> str:
+    return f"[{turn.external_id or turn.id}] {turn.time[:10]}".rstrip()
+
+
+def _day(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,165 @@
+"""Turns a memory on disk and programs into one object: what an agent or a service holds in its hands."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from stitchjam.data.disk.add import Added
+from stitchjam.data.disk.forget import Forgotten
+from stitchjam.data.disk.store import DiskStore
+from stitchjam.data.disk.verify import Verified
+from stitchjam.data.errors import UsageError
+from stitchjam.data.records import Answer, Context, Filter, History, Session, Turn
+from stitchjam.data.store import Hit, Store
+from stitchjam.programs.answer import MemoryAgent, asker
+from stitchjam.programs.artifact import load
+from stitchjam.programs.recall import recall
+from stitchjam.programs.step import Program
+
+__all__ = ["Memory"]
+
+_ROW = ("speaker", "text", "time", "external_id")
+
+
+class Memory:
+    """A memory in a folder, and the programs that work on it.
+
+    Everything that is added can be searched at once, without a model; `research` and `ask` use the ambient dspy LM or
+    bindings. Methods may be called from several threads. Replies of models to `research` and `ask` are not cached by
+    dspy, so that `forget` leaves no trace of a text.
+
+    Args:
+        disk: the memory.
+        agent: what researches and answers; default: `MemoryAgent()`.
+    """
+
+    def __init__(self, disk: DiskStore, agent: Program | None = None):
+        self.disk = disk
+        self.agent = asker(agent or MemoryAgent())
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        agent: Program | str | Path | None = None,
+        encoder: str | None = None,
+        create: bool = True,
+    ) -> "Memory":
+        """Open the memory in a folder, or make it.
+
+        Args:
+            path: the folder.
+            agent: a program, or the folder of a compiled one.
+            encoder: "static" (default), "bge-m3", "flag:MODEL" or "none"; see `data.index.encoders.open_encoder`.
+            create: make it when it is not there.
+
+        Raises:
+            UsageError, DataError: from `DiskStore`.
+            ArtifactError: the compiled program is damaged or does not fit.
+        """
+        return cls(DiskStore(path, encoder, create), load(agent) if isinstance(agent, str | Path) else agent)
+
+    @property
+    def store(self) -> Store:
+        """What is remembered now, for programs; it does not change when more is added."""
+        return self.disk.store
+
+    def add(
+        self,
+        what: str | Path | History | Session | Turn | Mapping[str, str],
+        session: str = "",
+        source: str = "",
+        format: str | None = None,
+    ) -> Added:
+        """Add a file, a history, a session, or one turn at the end of a session. It is on disk when this returns.
+
+        Args:
+            what: the path of a file of any known format; a record; or a turn as a mapping with speaker and text, and
+                time and external_id where known.
+            session: id of the session that a turn belongs to; a `Turn` brings its own.
+            source: what it is forgotten by; default: the path, the history's id or the session's.
+            format: of a file, to skip the detection.
+
+        Raises:
+            DataError: it is not readable, or contradicts what is stored. Nothing of it was added.
+            UsageError: a file that cannot be opened, or a turn without session, speaker or text.
+        """
+        if isinstance(what, str | Path):
+            return self.disk.add_file(what, format)
+        if isinstance(what, Session):
+            what = History(id=source or what.id, sessions=(what,))
+        if isinstance(what, History):
+            return self.disk.add_history(what, source)
+        if isinstance(what, Turn):
+            session, what = session or what.session_id, what.model_dump(include=set(_ROW))
+        unknown = set(what) - set(_ROW)
+        if unknown:
+            raise UsageError(f"a turn has no field {sorted(unknown)[0]!r}; its fields are {', '.join(_ROW)}")
+        return self.disk.add_turn(session, what, source)
+
+    def search(self, query: str, k: int = 10, neighbours: int = 0, **where: Any) -> tuple[Hit, ...]:
+        """The best turns for a query, without a model; `where` are the fields of `Filter`, such as speakers=["Mira"].
+
+        Raises:
+            UsageError: a filter is unknown, or names something that is not there.
+        """
+        return self.store.search(query, k, Filter.of(**where), neighbours)
+
+    def recall(self, step: str, k: int = 10, **where: Any) -> Context:
+        """What an agent in the middle of a trajectory should remember for its current step: turns in time order.
+
+        Args:
+            step: what the agent is about to do, in words.
+            k: turns at most.
+            where: as for `search`.
+        """
+        return recall(step, self.store, k, Filter.of(**where))
+
+    def research(self, question: str) -> Context:
+        """Claims with spans that bear on a question, by the agent's researcher; by one search when it has none."""
+        researcher = getattr(self.agent, "researcher", None)
+        if researcher is None:
+            return recall(question, self.store, getattr(self.agent, "k", 10))
+        with dspy.context(private=True):
+            return researcher(question=question, store=self.store).context
+
+    def ask(self, question: str) -> Answer:
+        """An answer with the claims it rests on; `abstained` when the memory does not say.
+
+        Raises:
+            UsageError: no model is configured.
+            ModelError: from the steps.
+        """
+        with dspy.context(private=True):
+            return self.agent(question=question, store=self.store).answer
+
+    def forget(self, source: str) -> Forgotten:
+        """Forget a source by id or name, with all that was derived from it.
+
+        Raises:
+            UsageError: there is no such source; the message names the nearest.
+        """
+        return self.disk.forget(source)
+
+    def verify(self, rebuild: bool = False) -> Verified:
+        """Read back every byte that was ingested and compare; with `rebuild`, make the index anew first."""
+        return self.disk.verify(rebuild)
+
+    def stats(self) -> dict[str, Any]:
+        """See `DiskStore.stats`."""
+        return self.disk.stats()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.disk.close()
+
+    def __enter__(self) -> "Memory":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Memory({str(self.disk.path)!r})"
