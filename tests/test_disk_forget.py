@@ -378,3 +378,16 @@ def test_forgetting_everything_leaves_an_empty_memory_that_can_be_used(full):
     assert say(memory, "talk", "hello again", "new").turns == 1
     assert memory.store.search("hello")
     require_gone(memory)
+
+
+def test_a_shared_turn_loses_the_external_id_that_only_the_forgotten_source_gave_it(tmp_path):
+    rows = [{"speaker": "Ann", "text": "The same words.", "external_id": "first-zanzibar"}]
+    disk = DiskStore(tmp_path / "m")
+    disk.add_history(History(id="one", sessions=(build_session("s", "", rows),)))
+    rows[0]["external_id"] = "second"
+    disk.add_history(History(id="two", sessions=(build_session("s", "", rows),)))
+    assert disk.verify().log_problems == () and disk.store.turns[0].external_id == "first-zanzibar"
+    assert disk.forget("one").turns == 0
+    assert disk.store.turns[0].external_id == "second" and disk.verify().log_problems == ()
+    disk.close()
+    assert not any(b"zanzibar" in file.read_bytes() for file in (tmp_path / "m").iterdir())

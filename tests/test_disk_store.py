@@ -424,7 +424,8 @@ def test_another_encoder_is_used_from_then_on(disk):
         ("DELETE FROM origin WHERE turn = 1", "it belongs to no source"),
         ("UPDATE content SET bytes = CAST(bytes || '!' AS BLOB)", "talk.txt': its bytes have changed"),
         ("DELETE FROM content", "talk.txt': its bytes are missing"),
-        ("UPDATE turn SET external_id = 'x' WHERE text = 'bye'", "talk.txt': a turn is not in its bytes: Ann: 'bye'"),
+        ("UPDATE turn SET external_id = 'x' WHERE text = 'bye'", "its external id has changed"),
+        ("UPDATE origin SET external_id = 'x' WHERE turn = 8", "talk.txt': a turn is not in its bytes: Ann: 'bye'"),
     ],
 )
 def test_verify_finds_what_was_changed_in_the_log(disk, file, statement, problem):

@@ -89,7 +89,7 @@ def add_turn(database: Database, session_id: str, row: Mapping[str, str], name: 
         last = _last_turn(db, began.number)
         turn = next_turn(Session(id=session_id, turns=(), time=began.time), last.id, row, last.ordinal + 2)
         if turn.external_id and (known := _known(db, began.number, turn)):
-            _claim(db, source, [known.number])
+            _claim(db, source, {known.number: turn.external_id})
             return Added((source.id,), 0, 0)
         added = _insert(db, source, began.number, [_Placed(turn, last.ordinal + 1)])
         return _counted(db, Added((source.id,), 0, added))
@@ -159,7 +159,7 @@ def _add_sessions(db: Connection, source: Any, sessions: Iterable[Session]) -> t
         number = stored.number if stored else _make_session(db, session)
         known = _stored_turns(db, number) if stored else {}
         fresh = [_Placed(turn, at) for at, turn in enumerate(session.turns) if at not in known]
-        _claim(db, source, [known[at].number for at in range(len(session.turns)) if at in known])
+        _claim(db, source, {known[at].number: x.external_id for at, x in enumerate(session.turns) if at in known})
         made, added = made + (stored is None), added + _insert(db, source, number, fresh)
     return made, added
 
@@ -243,8 +243,8 @@ def _stored_session(db: Connection, session_id: str) -> Any:
 
 
 def _make_session(db: Connection, session: Session) -> int:
-    made = db.execute(insert(schema.session).values(id=session.id, time=session.time))
-    return made.inserted_primary_key[0]
+    made = insert(schema.session).values(id=session.id, time=session.time).returning(schema.session.c.number)
+    return db.execute(made).scalar_one()
 
 
 def _insert(db: Connection, source: Any, session: int, placed: list[_Placed]) -> int:
@@ -264,13 +264,13 @@ def _insert(db: Connection, source: Any, session: int, placed: list[_Placed]) ->
         for number, (turn, ordinal) in enumerate(placed, last + 1)
     ]
     db.execute(insert(schema.turn), rows)
-    _claim(db, source, [row["number"] for row in rows])
+    _claim(db, source, {row["number"]: row["external_id"] for row in rows})
     put(db, "last_turn", last + len(rows))
     enqueue(db, {"turn": [turn.id for turn, _ in placed], "session": [placed[0].turn.session_id]})
     return len(rows)
 
 
-def _claim(db: Connection, source: Any, turns: list[int]) -> None:
-    """Note that a source holds these turns."""
-    if turns:
-        insert_missing(db, schema.origin, [{"source": source.number, "turn": number} for number in turns])
+def _claim(db: Connection, source: Any, turns: Mapping[int, str]) -> None:
+    """Note that a source holds these turns, and the external ids that it gives them."""
+    rows = [{"source": source.number, "turn": number, "external_id": given} for number, given in turns.items()]
+    insert_missing(db, schema.origin, rows)

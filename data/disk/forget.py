@@ -47,7 +47,7 @@ def forget(database: Database, source: str) -> Forgotten:
         doomed = _doomed(db, [row.number for row in sources])
         sessions = _sessions_of(db, doomed)
         _forget_derived(db, doomed, sessions)
-        _delete(db, schema.origin, schema.origin.c.source, [row.number for row in sources])
+        _disown(db, [row.number for row in sources], set(doomed))
         _delete(db, schema.turn, schema.turn.c.number, doomed)
         emptied = _drop_empty_sessions(db, sessions)
         _delete(db, schema.content, schema.content.c.sha256, {row.sha256 for row in sources})
@@ -61,8 +61,10 @@ def forget(database: Database, source: str) -> Forgotten:
     return Forgotten(tuple(row.id for row in sources), len(doomed), emptied, erase(database))
 
 
-def erase(database: Database) -> bool:
+def erase(database: Database, patience: float = 30.0) -> bool:
     """Remove what was forgotten from the files as well; whether nothing is left.
+
+    Others who read or write are waited for so many seconds.
 
     Replies of models are removed below every folder that `keep_replies` named: any of them may quote the memory.
     """
@@ -73,7 +75,7 @@ def erase(database: Database) -> bool:
         return True
     for folder in folders:
         _erase_replies(Path(folder))
-    if not database.compact():
+    if not database.compact(patience):
         return False
     sources = [row.source for row in pending]
     with database.write() as db:
@@ -121,6 +123,19 @@ def _doomed(db: Connection, sources: list[int]) -> list[int]:
         held = db.execute(select(schema.origin).where(origin.turn.in_(chunk)))
         turns.difference_update([row.turn for row in held if row.source not in mine])
     return sorted(turns)
+
+
+def _disown(db: Connection, sources: list[int], doomed: set[int]) -> None:
+    """Remove what these sources hold; a turn that stays takes the external id that another source gives it."""
+    origin, shared = schema.origin.c, set[int]()
+    for chunk in chunked(sources):
+        held = set(db.execute(select(origin.turn).where(origin.source.in_(chunk))).scalars())
+        shared |= held - doomed
+    _delete(db, schema.origin, origin.source, sources)
+    for chunk in chunked(shared):
+        given = {row.turn: row.external_id for row in db.execute(select(schema.origin).where(origin.turn.in_(chunk)))}
+        for number, external_id in given.items():
+            db.execute(update(schema.turn).where(schema.turn.c.number == number).values(external_id=external_id))
 
 
 def _sessions_of(db: Connection, turns: list[int]) -> list[int]:

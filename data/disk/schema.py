@@ -92,11 +92,12 @@ turn = Table(
     Column("speaker", String, nullable=False),
     Column("text", Text, nullable=False),
     Column("time", String, nullable=False),
-    Column("external_id", String, nullable=False),
+    Column("external_id", String, nullable=False),  # of one of its sources
     Column("content_hash", BigInteger, nullable=False),  # of the text: key of its vector
     Column("generation", Integer, nullable=False),  # of the memory, in which it was added
     UniqueConstraint("session", "ordinal"),
     Index("turn_by_external_id", "session", "external_id"),
+    Index("turn_by_content", "content_hash"),
 )
 
 origin = Table(
@@ -104,6 +105,7 @@ origin = Table(
     metadata,
     Column("source", ForeignKey("source.number"), primary_key=True),
     Column("turn", ForeignKey("turn.number"), primary_key=True, index=True),
+    Column("external_id", String, nullable=False),  # in this source; the turn bears that of the first
     sqlite_with_rowid=False,
 )
 

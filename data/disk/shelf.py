@@ -28,7 +28,7 @@ from stitchjam.data.times import seconds
 
 __all__ = ["DiskShelf"]
 
-_ROWS = 4096  # vectors that are read at once
+_ROWS = 500  # that are read at once: more objects would have Python's garbage collector go through all there are
 
 
 @dataclass(frozen=True)
@@ -182,12 +182,11 @@ def _load(db: Connection, generation: int, before: _Loaded) -> _Loaded:
     epoch, encoder = int(get(db, "epoch")), open_encoder(get(db, "encoder"))
     if before.epoch != epoch:  # something was forgotten, or the encoder is another
         before = _Loaded(epoch, index=Index(encoder))
-    rows = _load_turns(db, generation, before)
-    fresh, sessions, ordinals, speakers, times, hashes = zip(*rows, strict=True) if rows else [()] * 6
+    fresh, sessions, ordinals, speakers, times, hashes = _load_turns(db, generation, before)
     numbers = np.concatenate([before.numbers, np.array(fresh, dtype=np.int64)])
     columns = before.index.columns.extended(sessions, ordinals, speakers, [_seconds(time) for time in times])
     index = replace(before.index, columns=columns)
-    if encoder is not None and rows:
+    if encoder is not None and fresh:
         index = replace(
             index, vectors=index.vectors.extended(_load_vectors(db, encoder, numbers, np.array(hashes, np.int64)))
         )
@@ -196,12 +195,16 @@ def _load(db: Connection, generation: int, before: _Loaded) -> _Loaded:
     return _Loaded(epoch, numbers, index, sealed)
 
 
-def _load_turns(db: Connection, generation: int, before: _Loaded) -> Sequence[Any]:
-    """Number, session, ordinal, speaker, time and content hash of the turns behind those that are known."""
+def _load_turns(db: Connection, generation: int, before: _Loaded) -> list[list[Any]]:
+    """Numbers, sessions, ordinals, speakers, times and content hashes of the turns behind those that are known."""
     turn, last = schema.turn.c, int(before.numbers[-1]) if len(before.numbers) else 0
     chosen = select(turn.number, schema.session.c.id, turn.ordinal, turn.speaker, turn.time, turn.content_hash)
     behind = chosen.join(schema.session).where(turn.number > last, turn.generation <= generation)
-    return db.execute(behind.order_by(turn.number)).all()
+    columns: list[list[Any]] = [[] for _ in chosen.selected_columns]
+    for rows in db.execute(behind.order_by(turn.number)).partitions(_ROWS):
+        for column, values in zip(columns, zip(*rows, strict=True), strict=True):
+            column.extend(values)
+    return columns
 
 
 @lru_cache(maxsize=4096)

@@ -25,6 +25,9 @@ __all__ = ["DiskStore"]
 _FIELDS = {"speaker", "text", "time", "external_id"}
 
 
+_PATIENCE = 1.0  # seconds that opening waits for others when something forgotten is still to be erased
+
+
 def _quiet(what: str, done: int, total: int) -> None:
     pass
 
@@ -49,7 +52,7 @@ class DiskStore:
         self.path = self.database.path
         self._lock = threading.Lock()
         self._shelf: DiskShelf | None = None
-        erase(self.database)
+        erase(self.database, patience=_PATIENCE)
 
     @property
     def store(self) -> Store:
@@ -144,7 +147,7 @@ class DiskStore:
                 "format": int(get(db, "format")),
                 "generation": int(get(db, "generation")),
                 "encoder": get(db, "encoder"),
-                "bytes": sum(file.stat().st_size for file in self.path.glob("memory.db*")),
+                "bytes": self.database.file.stat().st_size,
                 "counts": count,
                 "sealed_turns": sealed,
                 "sources": sources,

@@ -100,9 +100,11 @@ def _check_content(db: Connection, row: Any) -> Iterator[str]:
         return
     wanted = Counter((x.speaker, x.text, x.time, x.external_id) for history in histories for x in history.turns)
     sources = select(schema.source.c.number).where(schema.source.c.sha256 == row.sha256)
-    held = select(schema.origin.c.turn).where(schema.origin.c.source.in_(sources))
-    turns = db.execute(select(schema.turn).where(schema.turn.c.number.in_(held)))
-    stored = Counter((x.speaker, x.text, x.time, x.external_id) for x in turns)
+    turn, origin = schema.turn.c, schema.origin.c
+    held = select(turn.speaker, turn.text, turn.time, origin.external_id).join(
+        schema.origin, origin.turn == turn.number
+    )
+    stored = Counter(tuple(x) for x in db.execute(held.where(origin.source.in_(sources))))
     for speaker, text, *_ in (wanted - stored).elements():
         yield f"a turn is missing: {speaker}: {text[:60]!r}"
     for speaker, text, *_ in (stored - wanted).elements():
@@ -112,7 +114,9 @@ def _check_content(db: Connection, row: Any) -> Iterator[str]:
 def _check_turns(db: Connection, total: int, tick: Tick) -> Iterator[str]:
     turn, origin, names = schema.turn.c, schema.origin.c, schema.session.c
     held = select(origin.turn).where(origin.turn == turn.number).exists()
-    rows = select(schema.turn, names.id.label("session_id"), held.label("held")).join(schema.session)
+    same = select(origin.turn).where(origin.turn == turn.number, origin.external_id == turn.external_id).exists()
+    columns = names.id.label("session_id"), held.label("held"), same.label("named")
+    rows = select(schema.turn, *columns).join(schema.session)
     may_lack = _count(db, schema.tombstone) > 0
     done = 0
     for _, session in groupby(db.execute(rows.order_by(turn.session, turn.ordinal)), key=lambda row: row.session):
@@ -135,6 +139,8 @@ def _check_turn(row: Any, ordinal: int, previous: str | None, may_lack: bool) ->
         yield f"turn {row.id}: speaker, time or order has changed"
     if not row.held:
         yield f"turn {row.id}: it belongs to no source"
+    elif not row.named:
+        yield f"turn {row.id}: its external id has changed"
 
 
 def _ids(row: Any, previous: str | None) -> set[str]:

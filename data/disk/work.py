@@ -22,8 +22,7 @@ Kind = Literal["turn", "session"]
 Run = Callable[[str], "Derived"]
 Tick = Callable[[str], None]
 MAX_ATTEMPTS = 3
-_LEASE = 600.0  # seconds after which the item of a worker that said nothing is free again
-_BATCH = 16
+_LEASE = 1800.0  # seconds after which the item of a worker that said nothing is free again
 
 
 class StepKey(NamedTuple):
@@ -86,23 +85,21 @@ def process(
     Args:
         database: where.
         key: the step; it was registered.
-        run: gets an item's id. A StitchjamError it raises is recorded; any other ends the run, and nothing is lost.
+        run: gets an item's id. A StitchjamError it raises is recorded; any other ends the run, and the item waits.
         limit: at most so many items.
         tick: is given each item that is through.
     """
-    processed, started, left = Processed(), time.time(), limit
-    while left is None or left > 0:
-        items, lease = _claim(database, key, _BATCH if left is None else min(_BATCH, left), started)
-        if not items:
+    processed, started = Processed(), time.time()
+    while limit is None or processed.done + len(processed.failed) < limit:
+        claimed = _claim(database, key, started)
+        if claimed is None:
             break
         try:
-            for item in items:
-                _run(database, key, _Claimed(item, lease), run, processed)
-                tick(item)
+            _run(database, key, claimed, run, processed)
         except BaseException:
-            _release(database, key, lease)
+            _settle(database, key, claimed, _PENDING)
             raise
-        left = None if left is None else left - len(items)
+        tick(claimed.item)
     return processed
 
 
@@ -125,13 +122,6 @@ def _run(database: Database, key: StepKey, claimed: _Claimed, run: Run, processe
         _settle(database, key, claimed, {"status": "failed", "error": str(error)[:500], "until": time.time()})
 
 
-def _release(database: Database, key: StepKey, lease: float) -> None:
-    """Give back what was claimed and not settled."""
-    mine = and_(_of(key), schema.work.c.status == "running", schema.work.c.until == lease)
-    with database.write() as db:
-        db.execute(update(schema.work).where(mine).values(status="pending", until=0.0))
-
-
 def _settle(
     database: Database, key: StepKey, claimed: _Claimed, values: Mapping[str, Any], derived: Derived | None = None
 ) -> None:
@@ -139,10 +129,7 @@ def _settle(
     mine = and_(_of(key), work.item == claimed.item, work.status == "running", work.until == claimed.until)
     with database.write() as db:
         # It may have been forgotten or have grown while the step ran; what was made of it is then worth nothing.
-        if (
-            db.execute(update(schema.work).where(mine).values(**values, attempts=work.attempts + 1)).rowcount
-            and derived
-        ):
+        if db.execute(update(schema.work).where(mine).values(values)).rowcount and derived:
             _keep(db, key, claimed.item, derived)
 
 
@@ -157,19 +144,28 @@ def _keep(db: Connection, key: StepKey, item: str, derived: Derived) -> None:
     insert_missing(db, labels, [{"label": x, "item": item, "program": key.program} for x in derived.labels])
 
 
-def _claim(database: Database, key: StepKey, most: int, started: float) -> tuple[list[str], float]:
+def _claim(database: Database, key: StepKey, started: float) -> _Claimed | None:
+    """The next free item: new ones first, and in the order in which turns or sessions were added."""
     now, work = time.time(), schema.work.c
+    table = schema.turn if key.kind == "turn" else schema.session
+    died = and_(_of(key), work.status == "running", work.until < now, work.attempts >= MAX_ATTEMPTS)
     free = or_(
         work.status == "pending",
         and_(work.status == "failed", work.attempts < MAX_ATTEMPTS, work.until < started),
         and_(work.status == "running", work.until < now),
     )
     with database.write() as db:
-        waiting = select(work.item).where(_of(key), free).order_by(work.attempts).limit(most)
-        items = list(db.execute(waiting).scalars())
-        claimed = and_(_of(key), work.item.in_(items))
-        db.execute(update(schema.work).where(claimed).values(status="running", until=now + _LEASE))
-    return items, now + _LEASE
+        db.execute(
+            update(schema.work).where(died).values(status="failed", error="its worker died each time", until=now)
+        )
+        waiting = select(work.item).join(table, table.c.id == work.item).where(_of(key), free)
+        item = db.execute(waiting.order_by(work.attempts, table.c.number).limit(1)).scalar()
+        if item is None:
+            return None
+        claimed = _Claimed(item, now + _LEASE)
+        taken = {"status": "running", "until": claimed.until, "attempts": work.attempts + 1}
+        db.execute(update(schema.work).where(_of(key), work.item == item).values(taken))
+        return claimed
 
 
 def _of(key: StepKey) -> Any:

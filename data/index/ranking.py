@@ -108,14 +108,16 @@ class Index:
         """
         near = None if mask is None else self.columns.widened(mask, 2)  # what can be in a window of the mask
         found = [self.lexical.postings(term, near) for term in dict.fromkeys(terms(query))]
-        lexical, dense = _scaled(self._windows(found), mask), _scaled(self._similarities(query, mask), mask)
+        windows = self._windows(found)
+        lexical = _scaled(windows if mask is None else windows * mask)
+        dense = _scaled(self._similarities(query, mask))
         share = self.weights.lexical if dense.any() else 1.0
         turns = np.float32(share) * lexical + np.float32(1 - share) * dense
         named = self._named(query)
         if named is not None:
             turns += np.float32(self.weights.speaker) * ((self.columns.speakers == named) & (turns > 0))
         if mask is not None:
-            turns, found = np.where(mask, turns, np.float32(0)), [postings.within(mask) for postings in found]
+            found = [postings.within(mask) for postings in found]
         return Scored(turns, self.columns.sessions, found)
 
     def _windows(self, found: list[Postings]) -> Scores:
@@ -177,12 +179,13 @@ def top_k(scores: Scores, k: int) -> list[tuple[int, float]]:
     hits = np.flatnonzero(scores > 0)
     if k <= 0 or not len(hits):
         return []
+    values = scores[hits]
     if len(hits) > k:  # sort only what can be among the best: at 100k turns this is most of the time
-        hits = hits[scores[hits] >= np.partition(scores[hits], -k)[-k]]
+        hits = hits[values >= np.partition(values, -k)[-k]]
     best = hits[np.argsort(-scores[hits], kind="stable")][:k]
     return [(int(position), float(scores[position])) for position in best]
 
 
-def _scaled(scores: Scores, mask: Mask | None = None) -> Scores:
-    best = scores.max(initial=0) if mask is None else scores.max(initial=0, where=mask)
+def _scaled(scores: Scores) -> Scores:
+    best = scores.max(initial=0)
     return scores / best if best > 0 else np.zeros_like(scores)

@@ -33,8 +33,9 @@ class Source:
         path = Path(origin)
         try:
             return cls(str(path), path.read_bytes())
-        except OSError as error:
-            raise UsageError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions") from None
+        except (OSError, ValueError) as error:  # a ValueError is a NUL byte in the path
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(f"{path}: cannot be read ({reason}); check the path and its permissions") from None
 
     @property
     def stem(self) -> str:

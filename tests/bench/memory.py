@@ -39,13 +39,13 @@ def make_corpus(folder: Path, turns: int) -> dict[str, Any]:
     rng = random.Random(0)
     stop = sorted(STOPWORDS_EN_PLUS)
     made = {"".join(rng.choices(SYLLABLES, k=rng.randint(2, 4))) for _ in range(WORDS)}
-    vocabulary = [*stop, *sorted(made, key=lambda word: rng.random())]
+    vocabulary = [*stop, *rng.sample(sorted(made), len(made))]
     shares = list(accumulate(1 / rank for rank in range(1, len(vocabulary) + 1)))
     size, queries = 0, []
     with (folder / "sessions.jsonl").open("w") as file:
         for number in range(turns // SESSION):
             began = START + timedelta(days=DAYS) * number / (turns // SESSION)
-            names = [f"Person{at}" for at in rng.sample(range(SPEAKERS), 2)]
+            names = [f"Person{(number + step) % SPEAKERS}" for step in (0, rng.randrange(1, SPEAKERS))]
             rows = []
             for at in range(SESSION):
                 length = max(3, round(rng.gauss(20, 7)))
