@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
-from hashlib import sha256
 from math import nan
 from typing import Protocol
 
@@ -22,7 +21,9 @@ __all__ = ["HistoryShelf", "Shelf", "entry", "require_known", "unknown"]
 class Shelf(Protocol):
     """Where a store's turns stand: in memory or in a database. A position names a turn for as long as it lives."""
 
-    name: str
+    def turn_ids(self) -> Iterable[str]:
+        """Ids of all turns, in any order."""
+        ...
 
     def index(self) -> Index:
         """The index over all positions; made when first asked for, and then kept."""
@@ -59,9 +60,12 @@ class HistoryShelf:
         self._times = {session.id: session.time for session in history.sessions}
         if len(self._positions) < len(self._turns) or len(self._times) < len(history.sessions):
             raise DataError(f"history {history.id!r} holds an id twice; build its sessions with data.ids.build_session")
-        self.name = "store:" + sha256("\n".join(self._positions).encode()).hexdigest()[:4]
         self._index: Index | None = None
         self._lock = threading.Lock()
+
+    def turn_ids(self) -> Iterable[str]:
+        """In the order of the history."""
+        return self._positions
 
     def index(self) -> Index:
         """Built by one thread while others wait."""

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,16 @@ class Store:
 
     def __init__(self, shelf: Shelf):
         self._shelf = shelf
-        self.name = shelf.name
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of what it holds: the same turns in the same order within their sessions have the same."""
+        return sha256("\n".join(sorted(self._shelf.turn_ids())).encode()).hexdigest()
+
+    @property
+    def name(self) -> str:
+        """Short form of the fingerprint, such as "store:ab12"."""
+        return f"store:{self.fingerprint[:4]}"
 
     @classmethod
     def of(cls, history: History, encoder: str = "static") -> "Store":

@@ -112,7 +112,7 @@ def _data(job: Job) -> dict[str, Any]:
         "train": ids(job.task.train),
         "held_out": ids(job.task.held_out),
         "questions": digest(text),
-        "store": repr(job.metric.store),
+        "store": job.metric.store.fingerprint,
     }
 
 

@@ -91,7 +91,7 @@ def test_questions_keep_their_kind_and_name_the_evidence_that_resolves(write):
 def test_a_file_with_several_conversations_is_several_histories(write):
     path = write([item(), item(sample_id="conv-2")])
     assert [history.id for history in read_histories(path)] == ["conv-1", "conv-2"]
-    with pytest.raises(UsageError, match=r"holds 2 histories \(conv-1, conv-2\); ingest them .*--source"):
+    with pytest.raises(UsageError, match=r"holds 2 histories \(conv-1, conv-2\); ingest it .*each is a source"):
         read_history(path)
 
 

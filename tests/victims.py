@@ -101,7 +101,7 @@ def _die(*_: Any) -> Any:
 
 
 def _die_after_vacuum() -> None:
-    def compact(self: Database) -> bool:
+    def compact(self: Database, patience: float | None = None) -> bool:
         sqlite3.connect(self.file, isolation_level=None).execute("VACUUM")
         return _die()
 
@@ -110,7 +110,7 @@ def _die_after_vacuum() -> None:
 
 def _die_after_compact() -> None:
     whole = Database.compact
-    Database.compact = lambda self: whole(self) and _die()
+    Database.compact = lambda self, patience=None: whole(self, patience) and _die()
 
 
 MOMENTS: dict[str, Callable[[], None]] = {

@@ -142,17 +142,19 @@ class Database:
         with _explained(self.file), self._writer.begin() as connection:
             yield connection
 
-    def compact(self, patience: float = _PATIENCE) -> bool:
+    def compact(self, patience: float | None = None) -> bool:
         """Write the file anew without what was deleted, and empty the write-ahead log.
 
         Args:
-            patience: seconds to wait for others who read or write.
+            patience: seconds to wait for others who read or write; None for as long as a writer waits.
 
         Returns:
             Whether nothing deleted is left; False while another process reads or writes.
         """
         with _explained(self.file):
-            connection = sqlite3.connect(self.file, timeout=patience, isolation_level=None)
+            connection = sqlite3.connect(
+                self.file, timeout=_PATIENCE if patience is None else patience, isolation_level=None
+            )
             try:
                 connection.execute("VACUUM")
                 busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

@@ -61,10 +61,10 @@ def forget(database: Database, source: str) -> Forgotten:
     return Forgotten(tuple(row.id for row in sources), len(doomed), emptied, erase(database))
 
 
-def erase(database: Database, patience: float = 30.0) -> bool:
+def erase(database: Database, patience: float | None = None) -> bool:
     """Remove what was forgotten from the files as well; whether nothing is left.
 
-    Others who read or write are waited for so many seconds.
+    Others who read or write are waited for so many seconds; None is as long as a writer waits.
 
     Replies of models are removed below every folder that `keep_replies` named: any of them may quote the memory.
     """

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from hashlib import sha256
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,6 @@ class DiskShelf:
         self.path, self.generation = path, generation
         self._database = database or Database(path, create=False)
         self._before = before.known if before else _Loaded()
-        self.name = "store:" + sha256(f"{self._database.get('id')} {generation}".encode()).hexdigest()[:4]
         self._lock = threading.Lock()
         self._times: tuple[str, Mapping[str, str]] = ("", {})
 
@@ -78,6 +76,12 @@ class DiskShelf:
     def known(self) -> _Loaded:
         """What was read so far, for a shelf of a later generation."""
         return self.__dict__.get("_loaded", self._before)
+
+    def turn_ids(self) -> Iterable[str]:
+        """Of the turns that are still there."""
+        turn = schema.turn.c
+        with self._database.read() as db:
+            return list(db.execute(select(turn.id).where(turn.generation <= self.generation)).scalars())
 
     def index(self) -> Index:
         """Read when first asked for."""
@@ -219,17 +223,19 @@ def _load_vectors(
     """Vectors of the last turns, shape [hashes, dim]; those that are not in the database yet are made here."""
     fresh = numbers[-len(hashes) :]
     distinct, first, places = np.unique(hashes, return_index=True, return_inverse=True)
-    vectors = np.zeros((len(distinct), encoder.dim), dtype=np.float16)
+    vectors = np.zeros((len(hashes), encoder.dim), dtype=np.float32)
     missing = np.ones(len(distinct), dtype=bool)
     for rows in _stored_vectors(db, encoder, distinct, 2 * len(fresh) < len(numbers)):
         at, there = _search(distinct, np.array([key for key, _ in rows], dtype=np.int64))
         packed = b"".join(content for _, content in rows)
-        vectors[at] = np.frombuffer(packed, dtype=np.float16).reshape(len(rows), encoder.dim)[there]
+        vectors[first[at]] = np.frombuffer(packed, dtype=np.float16).reshape(len(rows), encoder.dim)[there]
         missing[at] = False
     if missing.any():
         turns = np.sort(first[missing])
-        vectors[places[turns]] = encoder.encode([row.text for row in _texts(db, fresh[turns])])
-    return vectors[places].astype(np.float32)
+        vectors[turns] = encoder.encode([row.text for row in _texts(db, fresh[turns])]).astype(np.float16)
+    again = np.flatnonzero(first[places] != np.arange(len(hashes)))  # turns with words that were said before
+    vectors[again] = vectors[first[places[again]]]
+    return vectors
 
 
 def _stored_vectors(db: Connection, encoder: Encoder, hashes: NDArray[np.int64], few: bool) -> Iterator[Sequence[Any]]:

@@ -1,4 +1,4 @@
-"""Evidence recall of search without a model: on the sample, and on LoCoMo, weights chosen on the other conversations."""
+"""Evidence recall of search without a model: on the sample; on LoCoMo, with weights chosen on other conversations."""
 
 import sys
 from pathlib import Path
