@@ -33,8 +33,8 @@ class Shelf(Protocol):
         """The turns at these positions; one that was forgotten is left out."""
         ...
 
-    def position(self, turn_id: str) -> int | None:
-        """Where a turn stands, or None."""
+    def positions(self, turn_ids: Iterable[str]) -> dict[str, int]:
+        """Where turns stand, by id; one that does not exist is left out."""
         ...
 
     def ids_like(self, turn_id: str) -> Collection[str]:
@@ -82,9 +82,9 @@ class HistoryShelf:
         """By position in the history."""
         return {position: self._turns[position] for position in positions}
 
-    def position(self, turn_id: str) -> int | None:
-        """Place in the history."""
-        return self._positions.get(turn_id)
+    def positions(self, turn_ids: Iterable[str]) -> dict[str, int]:
+        """Places in the history."""
+        return {turn_id: self._positions[turn_id] for turn_id in turn_ids if turn_id in self._positions}
 
     def ids_like(self, turn_id: str) -> Collection[str]:
         """All ids."""

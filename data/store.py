@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from stitchjam.data.index.columns import Mask
+from stitchjam.data.index.columns import Columns, Mask
 from stitchjam.data.index.ranking import Index, top_k
 from stitchjam.data.index.terms import terms
 from stitchjam.data.readers import read_history
@@ -142,8 +142,8 @@ class Store:
         return tuple(self._at(self._window([self._position(turn.id)], distance)))
 
     def in_order(self, turn_ids: Iterable[str]) -> tuple[Turn, ...]:
-        """These turns, each once, in time order."""
-        return tuple(self._at(self._sorted(self.positions(turn_ids))))
+        """These turns, each once, in time order; one that does not exist, or was forgotten, is left out."""
+        return tuple(self._at(self._sorted(self.positions(turn_ids).values())))
 
     def search(self, query: str, k: int = 10, where: Filter | None = None, neighbours: int = 0) -> tuple[Hit, ...]:
         """The best turns for a query, best first; nothing when it holds no word.
@@ -202,12 +202,12 @@ class Store:
         """Name of the encoder, "none" without one."""
         return self.index.encoder.name if self.index.encoder else "none"
 
-    def positions(self, turn_ids: Iterable[str]) -> set[int]:
-        """Where turns stand in the arrays of the index; raises UsageError when one does not exist."""
-        return {self._position(turn_id) for turn_id in turn_ids}
+    def positions(self, turn_ids: Iterable[str]) -> dict[str, int]:
+        """Where turns stand in the arrays of the index, by id; one that does not exist is left out."""
+        return self._shelf.positions(turn_ids)
 
     @property
-    def _columns(self) -> Any:
+    def _columns(self) -> Columns:
         return self.index.columns
 
     def _session(self, session_id: str, time: str) -> Session:
@@ -238,7 +238,7 @@ class Store:
         return mask
 
     def _position(self, turn_id: str) -> int:
-        position = self._shelf.position(turn_id)
+        position = self.positions([turn_id]).get(turn_id)
         if position is None:
             raise unknown("turn", turn_id, self._shelf.ids_like(turn_id))
         return position

@@ -122,7 +122,7 @@ def _search(case: Case, weights: Weights) -> list[Found]:
     for question in case.questions:
         if question.evidence:
             scores = index.score(question.text)
-            gold = case.store.positions(question.evidence)
+            gold = set(case.store.positions(question.evidence).values())
             turns = [at for at, _ in top_k(scores.turns, max(TURNS))]
             sessions = [at for at, _ in top_k(scores.sessions, max(SESSIONS))]
             homes = {int(index.columns.sessions[at]) for at in gold}

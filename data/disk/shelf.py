@@ -97,12 +97,17 @@ class DiskShelf:
                     turns[numbers[row.number]] = _turn(row)
         return turns
 
-    def position(self, turn_id: str) -> int | None:
-        """By its number."""
+    def positions(self, turn_ids: Iterable[str]) -> dict[str, int]:
+        """Looked up by the numbers of the turns."""
+        turn, numbers = schema.turn.c, self._loaded.numbers
+        found: dict[str, int] = {}
         with self._database.read() as db:
-            number = db.execute(select(schema.turn.c.number).where(schema.turn.c.id == turn_id)).scalar()
-        positions = self._positions([] if number is None else [number])
-        return int(positions[0]) if len(positions) else None
+            for chunk in chunked(turn_ids):
+                rows = list(db.execute(select(turn.number, turn.id).where(turn.id.in_(chunk)).order_by(turn.number)))
+                at, there = _search(numbers, np.array([row.number for row in rows], dtype=np.int64))
+                ids = (row.id for row, known in zip(rows, there, strict=True) if known)
+                found |= dict(zip(ids, at.tolist(), strict=True))
+        return found
 
     def ids_like(self, turn_id: str) -> Collection[str]:
         """Ids with the same beginning."""

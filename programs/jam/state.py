@@ -70,9 +70,11 @@ class ResearchState:
         return [by_turn[turn.id] for turn in turns]
 
     def in_time_order(self, claims: list[Claim]) -> list[Claim]:
-        """Claims in the order in which their turns stand in the store."""
-        turns = [turn.id for turn in self.store.in_order(claim.spans[0].turn_id for claim in claims)]
-        return sorted(claims, key=lambda claim: turns.index(claim.spans[0].turn_id))
+        """Claims in the order in which their turns stand in the store, without those of turns forgotten meanwhile."""
+        turns = self.store.in_order(claim.spans[0].turn_id for claim in claims)
+        rank = {turn.id: place for place, turn in enumerate(turns)}
+        known = [claim for claim in claims if claim.spans[0].turn_id in rank]
+        return sorted(known, key=lambda claim: rank[claim.spans[0].turn_id])
 
     def fail(self, step: str, error: Exception | str) -> None:
         """Note a step whose answer could not be used; the run goes on and the context shows it."""
