@@ -254,10 +254,9 @@ class Store:
         return [turns[position] for position in positions if position in turns]
 
     def _window(self, positions: Iterable[int], distance: int) -> list[int]:
-        start = np.array(list(positions), dtype=np.int32)
-        steps = [self._columns.hop(start, step) for step in range(-distance, distance + 1)]
-        around = np.unique(np.concatenate(steps)) if steps else start
-        return self._sorted(int(at) for at in around if at >= 0)
+        around = np.zeros(self.size, dtype=bool)
+        around[list(positions)] = True
+        return self._sorted(np.flatnonzero(self._columns.widened(around, distance)).tolist())
 
     def _sorted(self, positions: Iterable[int]) -> list[int]:
         columns, rank = self._columns, self._ranks  # without sessions that were forgotten since

@@ -156,7 +156,7 @@ def search_tables(report: SearchReport) -> list[Any]:
         table.add_column(head, justify="right")
     rows = [*report.histories, report.together] if len(report.histories) > 1 else [report.together]
     if report.chosen:
-        rows.append(report.chosen.model_copy(update={"name": "all, weights chosen on the others"}))
+        rows.append(report.chosen.model_copy(update={"name": "all *"}))
     for row in rows:
         table.add_row(row.name, str(row.questions), *_percent(row.turns), *_percent(row.sessions))
     lines: list[Any] = [
@@ -168,6 +168,8 @@ def search_tables(report: SearchReport) -> list[Any]:
         for kind, values in (report.chosen or report.together).kinds.items():
             kinds.add_row(kind, *_percent(values))
         lines.append(kinds)
+    if report.chosen:
+        lines.append("* and the types: each history is searched with weights that were chosen on the others")
     if report.without_evidence:
         lines.append(f"left out: {report.without_evidence} questions without evidence")
     return [*lines, *report.problems]

@@ -11,6 +11,8 @@ from stitchjam.data.disk.forget import Forgotten
 from stitchjam.data.disk.store import DiskStore
 from stitchjam.data.disk.verify import Verified
 from stitchjam.data.errors import UsageError
+from stitchjam.data.readers.chat import message_rows
+from stitchjam.data.readers.rows import Row
 from stitchjam.data.records import Answer, Context, Filter, History, Session, Turn
 from stitchjam.data.store import Hit, Store
 from stitchjam.programs.answer import MemoryAgent, asker
@@ -68,7 +70,7 @@ class Memory:
 
     def add(
         self,
-        what: str | Path | History | Session | Turn | Mapping[str, str],
+        what: str | Path | History | Session | Turn | Mapping[str, Any],
         session: str = "",
         source: str = "",
         format: str | None = None,
@@ -76,8 +78,8 @@ class Memory:
         """Add a file, a history, a session, or one turn at the end of a session. It is on disk when this returns.
 
         Args:
-            what: the path of a file of any known format; a record; or a turn as a mapping with speaker and text, and
-                time and external_id where known.
+            what: the path of a file of any known format; a record; a turn as a mapping with speaker and text, and
+                time and external_id where known; or an OpenAI-style message with role and content or tool calls.
             session: id of the session that a turn belongs to; a `Turn` brings its own.
             source: what it is forgotten by; default: the path, the history's id or the session's.
             format: of a file, to skip the detection.
@@ -94,6 +96,8 @@ class Memory:
             return self.disk.add_history(what, source)
         if isinstance(what, Turn):
             session, what = session or what.session_id, what.model_dump(include=set(_ROW))
+        if "role" in what:
+            what = message_rows([Row("the message", dict(what))])[0]
         unknown = set(what) - set(_ROW)
         if unknown:
             raise UsageError(f"a turn has no field {sorted(unknown)[0]!r}; its fields are {', '.join(_ROW)}")

@@ -7,7 +7,7 @@ from oracle import field
 import stitchjam
 from stitchjam import Memory
 from stitchjam.backends.scripted import scripted_lm
-from stitchjam.data.errors import UsageError
+from stitchjam.data.errors import DataError, UsageError
 from stitchjam.data.ids import build_session
 from stitchjam.data.records import History
 from stitchjam.programs.answer import OneShot
@@ -107,12 +107,25 @@ def test_a_file_is_added_by_its_path_and_forgotten_by_it(memory, tmp_path):
     [
         ({"speaker": "Ann"}, "s", "speaker and a text"),
         ({"speaker": "Ann", "text": "x"}, "", "id of its session"),
-        ({"speaker": "Ann", "text": "x", "role": "user"}, "s", "no field 'role'"),
+        ({"speaker": "Ann", "text": "x", "mood": "fine"}, "s", "no field 'mood'"),
     ],
 )
 def test_a_turn_that_lacks_something_is_refused(memory, turn, session, match):
     with pytest.raises(UsageError, match=match):
         memory.add(turn, session=session)
+
+
+def test_a_message_of_an_agent_is_added_as_it_comes(memory):
+    call = {"id": "1", "type": "function", "function": {"name": "book", "arguments": '{"room": "green"}'}}
+    memory.add({"role": "assistant", "content": None, "tool_calls": [call]}, session="run")
+    memory.add({"role": "tool", "name": "book", "content": "The green room is booked."}, session="run")
+    turns = memory.store.session("run").turns
+    assert [(turn.speaker, turn.text) for turn in turns] == [
+        ("assistant", 'call book({"room": "green"})'),
+        ("tool:book", "The green room is booked."),
+    ]
+    with pytest.raises(DataError, match='the message, "content": expected text, null or a list'):
+        memory.add({"role": "user", "content": 7}, session="run")
 
 
 def test_a_store_is_the_state_it_was_taken_in(memory):

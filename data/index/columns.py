@@ -76,6 +76,8 @@ class Columns:
             for _ in range(distance):
                 positions = self.hop(positions, step)
                 positions = positions[positions >= 0]
+                if not len(positions):  # beyond the ends of all sessions
+                    break
                 wide[positions] = True
         return wide
 
