@@ -1,5 +1,6 @@
 """Commands that ask: init, ask."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -50,6 +51,7 @@ def ask(
     from stitchjam.backends.bindings import open_bindings
     from stitchjam.backends.replay import replies
     from stitchjam.backends.usage import metered
+    from stitchjam.data.console import working
     from stitchjam.data.sample import load_data
     from stitchjam.optimizers.report import answer_lines, trace_lines, usage_line, usage_rows
     from stitchjam.programs.answer import asker
@@ -60,7 +62,8 @@ def ask(
         memory = MEMORY
     store, (_, chosen) = load_data(history, memory=memory).store, open_program(program, effort)
     # Without this, dspy's own disk cache would keep text of the memory where no one looks for it.
-    with replies(None), settings_for(open_bindings(config, model, say)), metered() as ledger:
+    bindings = open_bindings(config, model, say)
+    with replies(None), settings_for(bindings), metered() as ledger, working(sys.stderr, "asking"):
         found = asker(chosen)(question=question, store=store)
     value = {"answer": found.answer.model_dump(), "context": found.context.model_dump(), "usage": usage_rows(ledger)}
     lines = answer_lines(found.answer, store, found.context)

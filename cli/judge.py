@@ -2,12 +2,13 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from stitchjam.cli.shared import (
     CONFIG,
+    MEMORY,
     RUNS,
     Config,
     EffortName,
@@ -41,7 +42,9 @@ def evaluate_program(
     memory: MemoryPath = None,
     history: HistoryFile = None,
     questions: QuestionsFile = None,
-    split: Annotated[str, typer.Option(help="train, held_out or all.")] = "held_out",
+    split: Annotated[
+        str | None, typer.Option(help="train, held_out or all. [default: held_out; of search: all]")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many questions.")] = None,
     effort: EffortName = "low",
     model: Model = None,
@@ -58,7 +61,11 @@ def evaluate_program(
 ) -> None:
     """Score a program on questions with gold answers and evidence, or search on the evidence alone."""
     if system == "search":
-        return _evaluate_search(history, questions, memory, encoder, choose_weights, as_json)
+        from stitchjam.data.sample import load_cases
+
+        cases = load_cases(history, questions, _memory(memory, history, questions), encoder)
+        return _evaluate_search(cases, split or "all", limit, choose_weights, as_json)
+    memory = _memory(memory, history, questions)
     from stitchjam.backends.bindings import open_bindings
     from stitchjam.data.console import resumable
     from stitchjam.data.sample import load_data
@@ -70,7 +77,7 @@ def evaluate_program(
     from stitchjam.programs.artifact import open_program
 
     data, (name, loaded) = load_data(history, questions, memory), open_program(program, effort)
-    asked = select(data.questions, split, limit)
+    asked = select(data.questions, split or "held_out", limit)
     judge = make_metric(metric, asked, data.store)
     check_fit(judge, name)
     bindings, cases = open_bindings(config, model, say), examples(name, asked, data.store)
@@ -101,16 +108,19 @@ def _runs(runs: Path | None, memory: Path | None) -> Path:
     return folder
 
 
-def _evaluate_search(
-    history: Path | None, questions: Path | None, memory: Path | None, encoder: str, choose: bool, as_json: bool
-) -> None:
-    from stitchjam.data.sample import load_cases
+def _memory(memory: Path | None, history: Path | None, questions: Path | None) -> Path | None:
+    """Questions without a history are about the memory of this folder, if there is one."""
+    return MEMORY if memory is None and history is None and questions and MEMORY.exists() else memory
+
+
+def _evaluate_search(cases: Any, split: str, limit: int | None, choose: bool, as_json: bool) -> None:
     from stitchjam.optimizers.progress import counts_shown
     from stitchjam.optimizers.retrieval import evaluate_search, search_tables
+    from stitchjam.optimizers.task import select
 
-    cases = load_cases(history, questions, memory, encoder)
+    chosen = [case._replace(questions=select(case.questions, split, limit)) for case in cases]
     with counts_shown(sys.stderr) as tick:
-        report = evaluate_search(cases, choose, tick)
+        report = evaluate_search(chosen, choose, tick)
     result(as_json, report.model_dump(), *search_tables(report))
 
 
@@ -150,6 +160,7 @@ def compile_command(
     from stitchjam.optimizers.task import Task
     from stitchjam.programs.artifact import open_program
 
+    memory = _memory(memory, history, questions)
     data, (name, seed) = load_data(history, questions, memory), open_program(program, effort)
     chosen = make_metric(metric, data.questions, data.store, threshold=threshold)
     check_fit(chosen, name)

@@ -13,8 +13,18 @@ from stitchjam.data.errors import DataError, StitchjamError, UsageError
 
 __all__: list[str] = []
 
-Names = Annotated[list[str] | None, typer.Option(show_default=False)]
-_NAMED = {"after": "From this date or time on (ISO 8601).", "before": "Before this date or time."}
+FORMAT_NAMES = ("chat", "stitch", "sessions", "locomo", "tau-bench", "swe-agent", "transcript", "document")
+
+
+def _many(help: str) -> Any:
+    return typer.Option(show_default=False, help=f"{help} May be given more than once.")
+
+
+Sources = Annotated[list[str] | None, _many("Id or name of a source, as `stats` shows it.")]
+Sessions = Annotated[list[str] | None, _many("Id of a session, as `show` lists it.")]
+Speakers = Annotated[list[str] | None, _many("Who speaks; upper and lower case alike.")]
+Folders = Annotated[list[str] | None, _many("Folder that sessions were filed in, with all below it.")]
+Labels = Annotated[list[str] | None, _many("Intent label of turns.")]
 
 
 def open_disk(memory: Path | None, encoder: str | None = None, create: bool = False) -> Any:
@@ -28,7 +38,7 @@ def open_disk(memory: Path | None, encoder: str | None = None, create: bool = Fa
 def ingest(
     files: Annotated[list[Path], typer.Argument(help="Files, or folders with files, of a known format.")],
     memory: MemoryPath = None,
-    format: Annotated[str | None, typer.Option(help="Instead of finding out; `--format help` lists them.")] = None,
+    format: Annotated[str | None, typer.Option(help=f"Instead of finding out: {', '.join(FORMAT_NAMES)}.")] = None,
     encoder: Annotated[str | None, typer.Option(help="static, bge-m3, flag:MODEL or none. [default: static]")] = None,
     as_json: Json = False,
 ) -> None:
@@ -52,7 +62,8 @@ def ingest(
     for message in failed.values():
         say(f"not ingested: {message}")
     if failed:
-        raise DataError(f"{len(failed)} of {len(failed) + len(done)} files were not ingested; the others were")
+        others = "; the others were" if done else ""
+        raise DataError(f"{len(failed)} of {len(failed) + len(done)} files were not ingested{others}")
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:
@@ -79,16 +90,16 @@ def search(
     k: Annotated[int, typer.Option("-k", min=1, help="Hits at most.")] = 10,
     sessions: Annotated[bool, typer.Option("--sessions", help="Find sessions instead of turns.")] = False,
     neighbours: Annotated[int, typer.Option(min=0, help="Turns to add before and after each hit.")] = 0,
-    source: Names = None,
-    session: Names = None,
-    speaker: Names = None,
-    folder: Names = None,
-    label: Names = None,
-    after: Annotated[str, typer.Option(help=_NAMED["after"])] = "",
-    before: Annotated[str, typer.Option(help=_NAMED["before"])] = "",
+    source: Sources = None,
+    session: Sessions = None,
+    speaker: Speakers = None,
+    folder: Folders = None,
+    label: Labels = None,
+    after: Annotated[str, typer.Option(help="From this ISO 8601 date or time on; needs event times.")] = "",
+    before: Annotated[str, typer.Option(help="Before this date or time; needs event times.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Find turns or sessions by words and meaning, without a model. Filters may be given more than once."""
+    """Find turns or sessions by words and meaning, without a model."""
     from stitchjam.data.records import Filter
     from stitchjam.optimizers.show import hit_lines, session_lines
 
@@ -105,7 +116,9 @@ def search(
 
 @app.command()
 def show(
-    name: Annotated[str | None, typer.Argument(help="Id of a session or turn. [default: list all sessions]")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Id of a session, or of a turn in it. [default: list all sessions]")
+    ] = None,
     memory: MemoryPath = None,
     as_json: Json = False,
 ) -> None:
@@ -116,8 +129,20 @@ def show(
     if name is None:
         rows = store.overview()
         return result(as_json, rows, overview_table(rows))
-    session = store.session(name) if name in store.session_times else store.session(store.turn(name).session_id)
+    session = store.session(_session_of(name, store))
     result(as_json, session.model_dump(), f"{session.id}  {session.time}", *turn_lines(session.turns))
+
+
+def _session_of(name: str, store: Any) -> str:
+    """The session of that id, or of the turn with that id of ours or of its source."""
+    if name in store.session_times:
+        return name
+    found = {turn.session_id for turn in store.turns if name in (turn.id, turn.external_id)}
+    if len(found) > 1:
+        raise UsageError(f"{name!r} is in several sessions: {', '.join(sorted(found))}; name one of these")
+    if not found:
+        raise UsageError(f"there is no session and no turn {name!r}; `stitchjam show` lists the sessions")
+    return found.pop()
 
 
 @app.command()
@@ -152,7 +177,9 @@ def forget(
 ) -> None:
     """Remove a source for good: its turns, its bytes, all that was derived from them, and kept replies of models."""
     disk = open_disk(memory)
-    if not yes and sys.stdin.isatty():
+    if not yes and not sys.stdin.isatty():
+        raise UsageError("what is forgotten cannot be brought back; say that you mean it with --yes")
+    if not yes:
         typer.confirm(f"forget {source!r} and all that was derived from it?", abort=True, err=True)
     done = disk.forget(source)
     result(

@@ -37,7 +37,7 @@ EPILOG = (
 CONFIG, RUNS, MEMORY = Path("stitchjam.toml"), Path(".stitchjam/runs"), Path(".stitchjam/memory")
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, epilog=EPILOG)
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
 Config = Annotated[Path, typer.Option(help="Which model answers which step.")]
 Model = Annotated[str | None, typer.Option(help='One model for all steps instead, such as "local:smollm2-135m".')]
 HistoryFile = Annotated[Path | None, typer.Option("--history", help="A file instead of a memory.")]

@@ -3,21 +3,33 @@
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import IO
 
 from rich.console import Console
 
 from stitchjam.data.text import printable
 
-__all__ = ["resumable", "show"]
+__all__ = ["resumable", "show", "working"]
+
+_WIDE = 1000
 
 
 def show(stream: IO[str], lines: Iterable[object]) -> None:
     """Write each line or table; text of a memory may hold terminal commands, which are made visible instead."""
-    console = Console(file=stream, soft_wrap=True, highlight=False, emoji=False)
+    # Where no one looks at a window, a table is as wide as what it holds, so that ids and paths stay whole.
+    width = None if stream.isatty() else _WIDE
+    console = Console(file=stream, soft_wrap=True, highlight=False, emoji=False, width=width)
     for line in lines:
         console.print(printable(line) if isinstance(line, str) else line, markup=False)
+
+
+@contextmanager
+def working(stream: IO[str], what: str) -> Iterator[None]:
+    """Show on a terminal that something takes a while; elsewhere nothing."""
+    console = Console(file=stream, highlight=False)
+    with console.status(what) if console.is_terminal else nullcontext():
+        yield
 
 
 @contextmanager

@@ -123,5 +123,5 @@ def unknown(kind: str, wanted: str, known: Iterable[str]) -> UsageError:
     # Comparing with all of 100k ids takes seconds; those that begin alike are the likely ones.
     alike = [name for name in known if name[:3] == wanted[:3]]
     nearest = get_close_matches(wanted, (alike or known)[:2_000], n=3, cutoff=0.3) or known[:3]
-    advice = f"use one of those that exist, such as {', '.join(nearest)}" if nearest else "the store is empty"
+    advice = f"use one of those that exist, such as {', '.join(nearest)}" if nearest else "nothing like it is there"
     return UsageError(f"there is no {kind} {wanted!r}; {advice}")

@@ -13,11 +13,13 @@ from stitchjam.data.text import one_line, printable
 
 __all__ = ["hit_lines", "overview_table", "session_lines", "stats_tables", "turn_lines"]
 
+_NOTHING = "nothing was found; use other words or fewer filters. Turns without an event time lie in no period"
+
 
 def hit_lines(hits: Sequence[Hit]) -> list[str]:
-    """A line a turn: score, place, day, speaker, words."""
-    lines = [f"{hit.score:5.2f}  {_place(hit.turn)}  {hit.turn.speaker}: {one_line(hit.turn.text)}" for hit in hits]
-    return lines or ["nothing was found; use other words, or fewer filters"]
+    """A line a turn: score ("beside" for a neighbour of a hit), session, turn, day, speaker, words."""
+    lines = [f"{_score(hit)}  {_place(hit.turn)}  {hit.turn.speaker}: {one_line(hit.turn.text)}" for hit in hits]
+    return lines or [_NOTHING]
 
 
 def session_lines(hits: Sequence[SessionHit]) -> list[str]:
@@ -26,7 +28,7 @@ def session_lines(hits: Sequence[SessionHit]) -> list[str]:
     for hit in hits:
         lines.append(f"{hit.score:5.2f}  {hit.session.id}  {hit.session.time[:16]}  {len(hit.session.turns)} turns")
         lines += [f"         {turn.speaker}: {one_line(turn.text)[:160]}" for turn in hit.best]
-    return lines or ["nothing was found; use other words, or fewer filters"]
+    return lines or [_NOTHING]
 
 
 def turn_lines(turns: Iterable[Turn]) -> list[str]:
@@ -68,7 +70,11 @@ def _table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], right: str
 
 
 def _place(turn: Turn) -> str:
-    return f"[{turn.external_id or turn.id}] {turn.time[:10]}".rstrip()
+    return f"[{turn.session_id} {turn.external_id or turn.id}] {turn.time[:10]}".rstrip()
+
+
+def _score(hit: Hit) -> str:
+    return f"{hit.score:6.2f}" if hit.score else "beside"
 
 
 def _day(seconds: float) -> str:

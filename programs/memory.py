@@ -96,6 +96,8 @@ class Memory:
             return self.disk.add_history(what, source)
         if isinstance(what, Turn):
             session, what = session or what.session_id, what.model_dump(include=set(_ROW))
+        if not isinstance(what, Mapping):
+            raise UsageError(f"a memory takes a path, a history, a session or a turn, not {type(what).__name__}")
         if "role" in what:
             what = message_rows([Row("the message", dict(what))])[0]
         unknown = set(what) - set(_ROW)

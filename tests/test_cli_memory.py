@@ -11,7 +11,8 @@ from jobs import oracle_lm, small_data
 from stitchjam import cli
 from stitchjam.backends import bindings as bindings_module
 from stitchjam.backends.bindings import Bindings
-from stitchjam.data.readers import write_questions, write_sessions
+from stitchjam.cli.memory import FORMAT_NAMES
+from stitchjam.data.readers import FORMATS, write_questions, write_sessions
 from stitchjam.data.sample import load_data
 
 TALK = "[2026-03-02 18:30] Mira: Henrik mends the tiller on Friday.\n[2026-03-02 18:31] Tomas: I bring the varnish.\n"
@@ -52,6 +53,10 @@ def as_json(done: tuple[int, str, str]) -> Any:
     return json.loads(done[1])
 
 
+def test_the_formats_that_help_names_are_those_that_can_be_read():
+    assert FORMAT_NAMES == tuple(FORMATS)
+
+
 def test_ingest_says_what_is_new_and_adds_nothing_twice(run):
     code, out, err = run("ingest", "talk.txt")
     assert code == 0 and "talk.txt: 2 new turns, 1 new sessions" in out and err == ""
@@ -87,7 +92,7 @@ def test_a_file_that_cannot_be_ingested_does_not_stop_the_others(run):
         (["stats"], 2, "stitchjam ingest FILE"),
         (["forget", "talk"], 2, "there is no memory"),
         (["ask", "x", "--memory", "m", "--history", "talk.txt"], 2, "not both"),
-        (["eval", "--system", "search", "--history", "talk.txt"], 2, "no question names evidence"),
+        (["eval", "--system", "search", "--history", "talk.txt"], 2, "there are no questions"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_that_says_what_can(run, arguments, code, part):
@@ -116,12 +121,36 @@ def test_show_lists_sessions_and_reads_one(full):
     assert full("show", "nothing")[0] == 2
 
 
+def test_show_takes_what_search_prints(full):
+    rows = [{"id": "s9", "turns": [{"id": "D1:3", "speaker": "Ann", "text": "The kettle."}]}]
+    Path("k.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert full("ingest", "k.jsonl")[0] == 0 and "[s9 D1:3] Ann: The kettle." in full("search", "kettle")[1].replace(
+        "  ", " "
+    )
+    assert "The kettle." in full("show", "D1:3")[1]
+    rows[0] |= {"id": "s8"}
+    Path("l.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert full("ingest", "l.jsonl")[0] == 0
+    assert "in several sessions: s8, s9" in full("show", "D1:3")[2]
+
+
+def test_questions_alone_are_about_the_memory_of_the_folder(run):
+    data = small_data()
+    write_sessions("h.jsonl", load_data().store.history)
+    write_questions("q.jsonl", data.questions, data.store.history)
+    assert run("ingest", "h.jsonl")[0] == 0
+    search = ["eval", "--system", "search", "--questions", "q.jsonl", "--json"]
+    assert as_json(run(*search))["together"]["questions"] == 8
+    assert as_json(run(*search, "--split", "train", "--limit", "2"))["together"]["questions"] == 2
+
+
 def test_forget_removes_a_source_and_stats_and_verify_tell(full):
     stats = as_json(full("stats", "--json"))
     assert stats["counts"]["turn"] == 2 and stats["sources"][0]["name"] == "talk.txt"
     assert "talk.txt" in full("stats")[1] and "fine: 2 turns in 1 sessions" in full("verify")[1]
-    assert full("forget", "tolk.txt")[2].startswith("error: there is no source 'tolk.txt'; ")
-    assert "forgot 2 turns and 1 sessions" in full("forget", "talk.txt")[1]
+    assert full("forget", "talk.txt")[0] == 2 and "--yes" in full("forget", "talk.txt")[2]  # no one to ask
+    assert full("forget", "tolk.txt", "--yes")[2].startswith("error: there is no source 'tolk.txt'; ")
+    assert "forgot 2 turns and 1 sessions" in full("forget", "talk.txt", "--yes")[1]
     assert "forgotten: f" in full("stats")[1] and "fine: 0 turns" in full("verify", "--rebuild")[1]
 
 
@@ -137,7 +166,7 @@ def test_ask_uses_the_memory_of_the_folder_and_says_where_its_answer_stands(run,
     args = ["eval", "--memory", "m", "--questions", "q.jsonl", "--program", "memory_agent", "--json"]
     assert as_json(run(*args))["n"] == 4
     kept = list(Path("m", "replies").rglob("*.jsonl"))
-    assert kept and run("forget", "h.jsonl", "--memory", "m")[0] == 0
+    assert kept and run("forget", "h.jsonl", "--memory", "m", "--yes")[0] == 0
     assert not any(file.exists() for file in kept)
 
 

@@ -140,7 +140,7 @@ def test_turns_and_sessions_are_looked_up_by_id(store):
         store.turn(turn.id[:-2])
     with pytest.raises(UsageError, match="no session 'gardens'; .*garden"):
         store.session("gardens")
-    with pytest.raises(UsageError, match="empty"):
+    with pytest.raises(UsageError, match="nothing like it"):
         words_of(history_of({})).turn("t1")
 
 

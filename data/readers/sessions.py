@@ -90,7 +90,7 @@ def _question(row: Row, turn_ids: Mapping[str, str], seen: set[str]) -> Question
 def _split(row: Row) -> Literal["train", "held_out", ""]:
     split = row.text("split", "")
     if split not in _SPLITS:
-        raise row.part("split").fail('"train", "held_out" or no split')
+        raise row.part("split").fail(f'"train", "held_out" or no split instead of {split!r}')
     return cast(Literal["train", "held_out", ""], split)
 
 
