@@ -59,6 +59,9 @@ def ingest(
                 continue
             done.append({"file": str(file), **asdict(added)})
     result(as_json, {"added": done, "failed": failed}, *(_added_line(row) for row in done))
+    for row in done:
+        if row["pending"]:
+            say(f"{row['file']} is stored, but not indexed yet: {row['pending']}")
     for message in failed.values():
         say(f"not ingested: {message}")
     if failed:

@@ -39,6 +39,8 @@ class Memory:
 
     def __init__(self, disk: DiskStore, agent: Program | None = None):
         self.disk = disk
+        if agent is not None and not isinstance(agent, Program):
+            raise UsageError(f"agent is a program, such as MemoryAgent(), or the folder of one, not {agent!r}")
         self.agent = asker(agent or MemoryAgent())
 
     @classmethod
@@ -80,8 +82,8 @@ class Memory:
         Args:
             what: the path of a file of any known format; a record; a turn as a mapping with speaker and text, and
                 time and external_id where known; or an OpenAI-style message with role and content or tool calls.
-            session: id of the session that a turn belongs to; a `Turn` brings its own.
-            source: what it is forgotten by; default: the path, the history's id or the session's.
+            session: id of the session that a turn belongs to; a `Turn` brings its own, and files and histories theirs.
+            source: what it is forgotten by; default: the history's id or the session's; a file by its path.
             format: of a file, to skip the detection.
 
         Raises:
@@ -89,6 +91,10 @@ class Memory:
             UsageError: a file that cannot be opened, or a turn without session, speaker or text.
         """
         if isinstance(what, str | Path):
+            if session or source:
+                raise UsageError(
+                    "a file has its own sessions and is forgotten by its path; leave out session and source"
+                )
             return self.disk.add_file(what, format)
         if isinstance(what, Session):
             what = History(id=source or what.id, sessions=(what,))
@@ -111,6 +117,7 @@ class Memory:
         Raises:
             UsageError: a filter is unknown, or names something that is not there.
         """
+        _require(query=(query, str), k=(k, int), neighbours=(neighbours, int))
         return self.store.search(query, k, Filter.of(**where), neighbours)
 
     def recall(self, step: str, k: int = 10, **where: Any) -> Context:
@@ -121,10 +128,12 @@ class Memory:
             k: turns at most.
             where: as for `search`.
         """
+        _require(step=(step, str), k=(k, int))
         return recall(step, self.store, k, Filter.of(**where))
 
     def research(self, question: str) -> Context:
         """Claims with spans that bear on a question, by the agent's researcher; by one search when it has none."""
+        _require(question=(question, str))
         researcher = getattr(self.agent, "researcher", None)
         if researcher is None:
             return recall(question, self.store, getattr(self.agent, "k", 10))
@@ -138,6 +147,7 @@ class Memory:
             UsageError: no model is configured.
             ModelError: from the steps.
         """
+        _require(question=(question, str))
         with dspy.context(private=True):
             return self.agent(question=question, store=self.store).answer
 
@@ -147,6 +157,7 @@ class Memory:
         Raises:
             UsageError: there is no such source; the message names the nearest.
         """
+        _require(source=(source, str))
         return self.disk.forget(source)
 
     def verify(self, rebuild: bool = False) -> Verified:
@@ -169,3 +180,19 @@ class Memory:
 
     def __repr__(self) -> str:
         return f"Memory({str(self.disk.path)!r})"
+
+    def __copy__(self) -> "Memory":
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Memory":
+        return self
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return Memory.open, (self.disk.path, self.agent)
+
+
+def _require(**values: tuple[Any, type]) -> None:
+    for name, (value, kind) in values.items():
+        if not isinstance(value, kind) or isinstance(value, bool):
+            wanted = "text" if kind is str else "a whole number"
+            raise UsageError(f"{name} is {wanted}, not {value!r}")

@@ -342,7 +342,7 @@ def test_what_a_step_makes_of_a_turn_that_is_forgotten_meanwhile_is_not_kept(mem
 
 
 def test_an_unknown_source_is_refused_with_the_nearest_names(memory, tmp_path):
-    with pytest.raises(UsageError, match="there is no source 'anything'; the store is empty"):
+    with pytest.raises(UsageError, match="there is no source 'anything'; nothing like it"):
         memory.forget("anything")
     memory.add_history(history("holiday", talk=["one"]))
     with pytest.raises(UsageError, match="there is no source 'holidays'.*such as holiday"):
@@ -357,8 +357,8 @@ def test_a_reply_that_cannot_be_removed_is_named_and_removed_later(memory, tmp_p
     say(memory, "talk", "zorbone", "a")
     say(memory, "other", "two", "b")
     stuck = tmp_path / "replies" / "stuck.jsonl"
-    (stuck / "inside").mkdir(parents=True)
     memory.keep_replies(tmp_path / "replies")
+    (stuck / "inside").mkdir(parents=True)
     with pytest.raises(UsageError, match="stuck.jsonl may quote what was forgotten"):
         memory.forget("a")
     with pytest.raises(UsageError, match="remove it"):
@@ -391,3 +391,18 @@ def test_a_shared_turn_loses_the_external_id_that_only_the_forgotten_source_gave
     assert disk.store.turns[0].external_id == "second" and disk.verify().log_problems == ()
     disk.close()
     assert not any(b"zanzibar" in file.read_bytes() for file in (tmp_path / "m").iterdir())
+
+
+def test_files_that_are_no_replies_are_never_removed(tmp_path):
+    disk = DiskStore(tmp_path / "m")
+    disk.add_turn("s", {"speaker": "Ann", "text": "x"})
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "precious.jsonl").write_text("{}", encoding="utf-8")
+    with pytest.raises(UsageError, match="holds other files"):
+        disk.keep_replies(tmp_path / "mine")
+    disk.keep_replies(tmp_path / "theirs")
+    disk.keep_replies(tmp_path / "theirs")
+    (tmp_path / "theirs" / ".stitchjam-replies").unlink()
+    (tmp_path / "theirs" / "other.jsonl").write_text("{}", encoding="utf-8")
+    disk.forget("s")
+    assert (tmp_path / "mine" / "precious.jsonl").exists() and (tmp_path / "theirs" / "other.jsonl").exists()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from stitchjam.data.disk import refresh
+from stitchjam.data.disk import store as store_module
 from stitchjam.data.disk.add import Added
 from stitchjam.data.disk.store import DiskStore
 from stitchjam.data.disk.work import MAX_ATTEMPTS, Derived, StepKey
@@ -829,3 +831,53 @@ def test_whatever_is_added_and_forgotten_the_memory_holds_what_it_was_told(tmp_p
     made = type("Made", (Told,), {"folder": tmp_path, "numbers": count()})
     limits = settings(max_examples=EXAMPLES, stateful_step_count=8, deadline=None, database=None, derandomize=True)
     run_state_machine_as_test(made, settings=limits)
+
+
+def test_files_of_one_name_in_two_folders_are_told_apart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder, text in (
+        ("x", "Mira: hello there\nOda: hi\n"),
+        ("y", "Bob: other\nAnn: yes\n"),
+        ("z", "Mira: hello there\n"),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "talk.txt").write_text(text, encoding="utf-8")
+    disk = DiskStore("m")
+    assert [disk.add_file(f"{folder}/talk.txt").turns for folder in "xyz"] == [2, 2, 1]
+    assert list(disk.store.session_times) == ["talk", "y/talk.txt:talk", "z/talk.txt:talk"]
+    (tmp_path / "y" / "talk.txt").write_text("Bob: other\nAnn: yes\nBob: and more\n", encoding="utf-8")
+    assert disk.add_file("y/talk.txt").turns == 1 and disk.add_file("y/talk.txt").turns == 0
+    (tmp_path / "y" / "talk.txt").write_text("Bob: quite other\n", encoding="utf-8")
+    with pytest.raises(DataError, match="differs from the stored one at turn 1"):
+        disk.add_file("y/talk.txt")
+    assert disk.verify().log_problems == ()
+
+
+def test_what_cannot_be_indexed_now_is_stored_and_said_so(disk, monkeypatch):
+    def fails(*_):
+        raise UsageError("database or disk is full")
+
+    monkeypatch.setattr(store_module, "refresh", fails)
+    added = disk.add_turn("s", {"speaker": "Ann", "text": "The vessel is green."})
+    assert (added.turns, added.pending) == (1, "database or disk is full")
+    assert disk.store.search("vessel", k=1)[0].turn.text == "The vessel is green."
+    monkeypatch.undo()
+    assert disk.add_turn("s", {"speaker": "Ann", "text": "Yes."}).pending == "" and disk.verify().index_problems == ()
+
+
+def test_any_number_of_neighbours_is_found_at_once(disk):
+    disk.add_history(history(boat=BOAT))
+    assert len(disk.store.search("sails", k=1, neighbours=10**9)) == len(BOAT)
+
+
+def test_a_query_of_a_million_words_is_answered(disk):
+    disk.add_history(history(boat=BOAT))
+    assert disk.store.search("sails " + " ".join(f"w{number}" for number in range(200_000)), k=1)
+
+
+def test_a_step_has_to_give_what_can_be_kept(disk):
+    disk.add_history(history(boat=BOAT[:1]))
+    key = StepKey("note", "p", "turn")
+    disk.register(key)
+    wrong: Any = lambda item: None  # noqa: E731
+    assert "has to give a Derived" in next(iter(disk.process(key, wrong).failed.values()))

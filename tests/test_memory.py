@@ -1,5 +1,8 @@
 """The facade: what an agent or a service does with a memory, through the names that the root offers."""
 
+import copy
+import pickle
+
 import dspy
 import pytest
 from oracle import field
@@ -7,7 +10,7 @@ from oracle import field
 import stitchjam
 from stitchjam import Memory
 from stitchjam.backends.scripted import scripted_lm
-from stitchjam.data.errors import DataError, UsageError
+from stitchjam.data.errors import DataError, ModelOutputError, UsageError
 from stitchjam.data.ids import build_session
 from stitchjam.data.records import History
 from stitchjam.programs.answer import OneShot
@@ -145,3 +148,34 @@ def test_questions_reach_the_prompt_with_the_words_of_the_memory(memory):
     with dspy.context(lm=scripted_lm({"answer_question": answer})):
         Memory(memory.disk, OneShot()).ask("Who mends the tiller?")
     assert "Henrik mends the tiller" in seen[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda m: m.add(42), "not int"),
+        (lambda m: m.add([{"role": "user", "content": "x"}]), "not list"),
+        (lambda m: m.search(None), "query is text, not None"),
+        (lambda m: m.search("x", k=1.5), "k is a whole number"),
+        (lambda m: m.search("x", neighbours=None), "neighbours is a whole number"),
+        (lambda m: m.ask(5), "question is text"),
+        (lambda m: m.research(b"x"), "question is text"),
+        (lambda m: m.recall([]), "step is text"),
+        (lambda m: m.forget(None), "source is text"),
+        (lambda m: m.add("talk.txt", source="mine"), "leave out session and source"),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_named(memory, call, match):
+    with pytest.raises(UsageError, match=match):
+        call(memory)
+
+
+def test_copies_are_the_memory_itself_and_a_pickle_opens_it_again(memory):
+    assert copy.copy(memory) is memory and copy.deepcopy([memory])[0] is memory
+    with pickle.loads(pickle.dumps(memory)) as again:
+        assert again.store.turns == memory.store.turns and type(again.agent) is type(memory.agent)
+
+
+def test_a_model_that_answers_garbage_is_a_model_error(memory):
+    with dspy.context(lm=scripted_lm({"answer_question": "no json at all"})), pytest.raises(ModelOutputError):
+        Memory(memory.disk, OneShot()).ask("Who mends the tiller?")

@@ -78,7 +78,6 @@ def test_turns_of_stitch_are_named_by_their_folder_even_when_it_is_gone():
         ("a.txt", "Ann: hi", "document"),
         ("a.txt", "Ann: hi\nx\nBob: hey\ny", "document"),
         ("a.txt", "Ann: hi\nx\nBob: hey\ny\nAnn: z", "transcript"),
-        ("a.log", "Ann: hi\n\n\n\nBob: hey", "transcript"),
         ("a.txt", "[2026-03-02 18:30] Ann: hi\n[2026-03-02 18:31] Bob: hey", "transcript"),
         ("a.txt", "[18:30] Ann: hi\n[18:31] Bob: hey", "transcript"),
         ("a.txt", "[a link](http://x)", "document"),
@@ -124,3 +123,17 @@ def test_real_files_of_other_formats_are_refused_with_their_line(folder):
     for path in (REAL / folder).glob("*.json*"):
         with pytest.raises(DataError, match=r", line 1: expected chat messages"):
             detect_format(path)
+
+
+@pytest.mark.parametrize("name", ["app.log", "mail.eml", "conf.yaml"])
+def test_key_value_text_of_another_suffix_is_no_transcript(tmp_path, name):
+    (tmp_path / name).write_text("ERROR: disk\nINFO: started\nWARN: low\n", encoding="utf-8")
+    with pytest.raises(DataError, match="--format document"):
+        detect_format(tmp_path / name)
+
+
+def test_messages_that_stand_on_lines_of_their_own_are_one_conversation(tmp_path):
+    lines = '{"role": "user", "content": "hi"}\n{"role": "assistant", "content": "hello"}\n'
+    (tmp_path / "log.jsonl").write_text(lines, encoding="utf-8")
+    (history,) = read_histories(tmp_path / "log.jsonl")
+    assert [[turn.text for turn in session.turns] for session in history.sessions] == [["hi", "hello"]]

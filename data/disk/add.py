@@ -24,6 +24,8 @@ from stitchjam.data.text import one_line
 
 __all__ = ["Added", "Provenance", "add_histories", "add_turn", "content_hash", "find_content"]
 
+_NAMED_BY_FILE = ("document", "swe-agent", "tau-bench", "transcript")
+
 
 @dataclass(frozen=True)
 class Provenance:
@@ -36,11 +38,15 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Added:
-    """What an add did: ids of the sources, and how many sessions and turns are new; 0 when all was there."""
+    """What an add did: ids of the sources, and how many sessions and turns are new; 0 when all was there.
+
+    `pending` says why the index could not take the new turns yet; they are stored, and search counts them itself.
+    """
 
     sources: tuple[str, ...]
     sessions: int
     turns: int
+    pending: str = ""
 
 
 class _Placed(NamedTuple):
@@ -155,13 +161,28 @@ def _add_sessions(db: Connection, source: Any, sessions: Iterable[Session]) -> t
     """Number of sessions and of turns that are new."""
     made = added = 0
     for session in sessions:
-        session, stored = _fitting(db, session)
+        session, stored = _fitting(db, _told_apart(db, source, session))
         number = stored.number if stored else _make_session(db, session)
         known = _stored_turns(db, number) if stored else {}
         fresh = [_Placed(turn, at) for at, turn in enumerate(session.turns) if at not in known]
         _claim(db, source, {known[at].number: x.external_id for at, x in enumerate(session.turns) if at in known})
         made, added = made + (stored is None), added + _insert(db, source, number, fresh)
     return made, added
+
+
+def _told_apart(db: Connection, source: Any, session: Session) -> Session:
+    """A session under the path of its file, when one of its name came from another file.
+
+    Readers of texts name sessions by the file, and many files are called README.md; given names mean one session.
+    """
+    if source.format not in _NAMED_BY_FILE or (stored := _stored_session(db, session.id)) is None:
+        return session
+    turn, origin = schema.turn.c, schema.origin.c
+    joined = schema.turn.join(schema.origin, origin.turn == turn.number).join(schema.source)
+    same = and_(turn.session == stored.number, schema.source.c.name == source.name)
+    if db.execute(select(turn.number).select_from(joined).where(same).limit(1)).first():
+        return session
+    return _renamed(session, f"{source.name}:{session.id}")
 
 
 def _fitting(db: Connection, session: Session) -> tuple[Session, Any]:

@@ -19,6 +19,8 @@ from stitchjam.data.shelf import unknown
 
 __all__ = ["Forgotten", "erase", "forget", "keep_replies"]
 
+_MARKER = ".stitchjam-replies"
+
 
 @dataclass(frozen=True)
 class Forgotten:
@@ -66,7 +68,7 @@ def erase(database: Database, patience: float | None = None) -> bool:
 
     Others who read or write are waited for so many seconds; None is as long as a writer waits.
 
-    Replies of models are removed below every folder that `keep_replies` named: any of them may quote the memory.
+    Replies of models are removed below every folder that `keep_replies` made: any of them may quote the memory.
     """
     with database.read() as db:
         pending = db.execute(select(schema.tombstone.c.source).where(schema.tombstone.c.erased.is_(None))).all()
@@ -85,6 +87,8 @@ def erase(database: Database, patience: float | None = None) -> bool:
 
 
 def _erase_replies(folder: Path) -> None:
+    if not (folder / _MARKER).exists():  # it is not the folder it was
+        return
     for file in folder.rglob("*.jsonl"):
         try:
             file.unlink(missing_ok=True)
@@ -96,7 +100,17 @@ def _erase_replies(folder: Path) -> None:
 
 
 def keep_replies(database: Database, folder: Path) -> None:
-    """Note that replies of models about this memory are kept in jsonl files below a folder."""
+    """Make a folder for replies of models about this memory; `forget` removes every jsonl file below it.
+
+    Raises:
+        UsageError: there are other files in it, which must not be removed.
+    """
+    marker = folder / _MARKER
+    if not marker.exists():
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UsageError(f"{folder} holds other files; replies about a memory need a new or empty folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        marker.write_text("Replies of models about a memory; stitchjam removes them with what it forgets.\n", "utf-8")
     with database.write() as db:
         insert_missing(db, schema.replies, [{"folder": str(folder.absolute())}])
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from stitchjam.data.disk.forget import Forgotten, erase, forget, keep_replies
 from stitchjam.data.disk.refresh import Tick, refresh, segments
 from stitchjam.data.disk.shelf import DiskShelf
 from stitchjam.data.disk.verify import Verified, drop_index, verify
-from stitchjam.data.errors import UsageError
+from stitchjam.data.errors import StitchjamError, UsageError
 from stitchjam.data.readers import detect_format, read_histories
 from stitchjam.data.readers.source import Source
 from stitchjam.data.records import History
@@ -77,14 +78,12 @@ class DiskStore:
         source = Source(known.name if known else _name(path), content)
         format = format or (known.format if known else detect_format(source))
         added = add_histories(self.database, read_histories(source, format), Provenance(source.name, format, content))
-        refresh(self.database, tick)
-        return added
+        return self._indexed(added, tick)
 
     def add_history(self, history: History, name: str = "", tick: Tick = _quiet) -> Added:
         """Add a history that was made in Python; `name` (default: its id) is what it is forgotten by."""
         added = add_histories(self.database, [history], Provenance(name or history.id, "history"))
-        refresh(self.database, tick)
-        return added
+        return self._indexed(added, tick)
 
     def add_turn(self, session_id: str, turn: Mapping[str, str], source: str = "") -> Added:
         """Add a turn at the end of a session: speaker and text, and time and external_id where known.
@@ -98,7 +97,13 @@ class DiskStore:
                 "all of them are text"
             )
         added = add_turn(self.database, session_id, turn, source or session_id)
-        refresh(self.database)
+        return self._indexed(added)
+
+    def _indexed(self, added: Added, tick: Tick = _quiet) -> Added:
+        try:
+            refresh(self.database, tick)
+        except StitchjamError as error:  # what was added is there all the same; the next add looks again
+            return replace(added, pending=str(error))
         return added
 
     def forget(self, source: str, tick: Tick = _quiet) -> Forgotten:

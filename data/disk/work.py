@@ -14,7 +14,7 @@ from sqlalchemy import Connection, and_, func, or_, select, update
 
 from stitchjam.data.disk import schema
 from stitchjam.data.disk.database import Database, chunked, get, insert_missing, put, replace
-from stitchjam.data.errors import StitchjamError
+from stitchjam.data.errors import StitchjamError, UsageError
 
 __all__ = ["Derived", "Processed", "Run", "StepKey", "Tick", "counts", "enqueue", "process", "quiet", "register"]
 
@@ -96,8 +96,8 @@ def process(
             break
         try:
             _run(database, key, claimed, run, processed)
-        except BaseException:
-            _settle(database, key, claimed, _PENDING)
+        except BaseException:  # it waits behind those that were tried less often
+            _settle(database, key, claimed, {"status": "pending", "until": 0.0})
             raise
         tick(claimed.item)
     return processed
@@ -115,7 +115,10 @@ _PENDING = {"status": "pending", "attempts": 0, "error": "", "until": 0.0}
 
 def _run(database: Database, key: StepKey, claimed: _Claimed, run: Run, processed: Processed) -> None:
     try:
-        _settle(database, key, claimed, {"status": "done", "error": "", "until": 0.0}, run(claimed.item))
+        derived = run(claimed.item)
+        if not isinstance(derived, Derived):
+            raise UsageError(f"step {key.step!r} gave {type(derived).__name__}; it has to give a Derived")
+        _settle(database, key, claimed, {"status": "done", "error": "", "until": 0.0}, derived)
         processed.done += 1
     except StitchjamError as error:
         processed.failed[claimed.item] = str(error)

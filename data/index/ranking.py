@@ -9,6 +9,7 @@ What was measured to work on conversations (specs/retrieval.md), each part of it
 import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from stitchjam.data.index.vectors import Vectors
 __all__ = ["Entry", "Index", "Scored", "Weights", "top_k"]
 
 Scores = NDArray[np.float32]
+_LONGEST_QUERY = 256  # terms: each costs a pass over the turns
 # Names that tell a role, not a person; as words of a question they mean something else.
 _ROLES = frozenset({"agent", "assistant", "developer", "document", "environment", "function", "system", "tool", "user"})
 
@@ -103,11 +105,12 @@ class Index:
         """Score all turns and sessions for a query.
 
         Args:
-            query: words to look for; nothing is found when it has none.
+            query: words to look for; BM25 takes the first 256 different ones.
             mask: one boolean a turn; others score 0. It acts first: scores are relative to the best one under it.
         """
         near = None if mask is None else self.columns.widened(mask, 2)  # what can be in a window of the mask
-        found = [self.lexical.postings(term, near) for term in dict.fromkeys(terms(query))]
+        wanted = islice(dict.fromkeys(terms(query)), _LONGEST_QUERY)
+        found = [self.lexical.postings(term, near) for term in wanted]
         windows = self._windows(found)
         lexical = _scaled(windows if mask is None else windows * mask)
         dense = _scaled(self._similarities(query, mask))

@@ -78,6 +78,7 @@ _RECORDS = (
     ("chat", {"request", "response"}),
     ("sessions", {"turns"}),
     ("stitch", {"id", "role"}),
+    ("chat", {"role"}),
 )
 _ENTRIES = (
     ("locomo", {"sample_id", "conversation"}),
@@ -153,12 +154,11 @@ def detect_format(path: Origin) -> str:
         return "document"
     if suffix in _JSON or _LOOKS_LIKE_JSON.match(source.content):
         return _json_format(source)
-    if looks_like_transcript(source):
-        return "transcript"
     if suffix in _PLAIN:
-        return "document"
+        return "transcript" if looks_like_transcript(source) else "document"
+    source.text_lines()  # what is no text at all is told first
     raise DataError(
-        f"{source.name}, line 1: expected {_EXPECTED}, a transcript ('Speaker: text' on most lines) or a document "
+        f"{source.name}, line 1: expected {_EXPECTED}, a transcript (a .txt of 'Speaker: text' lines) or document "
         "(.md, .txt); found none of these. Convert it to one, or read it as plain text with --format document"
     )
 

@@ -50,11 +50,16 @@ def message_rows(messages: Iterable[Row]) -> list[dict[str, str]]:
 
 
 def _conversations(source: Source) -> Iterator[Row]:
+    alone: list[Row] = []  # messages that stand on lines of their own are one conversation
     for row in read_rows(source):
-        if isinstance(row.value, list) and any(isinstance(item, dict) and _TALK & item.keys() for item in row.value):
+        if isinstance(row.value, dict) and "role" in row.value:
+            alone.append(row)
+        elif isinstance(row.value, list) and any(isinstance(item, dict) and _TALK & item.keys() for item in row.value):
             yield from row.items()
         else:
             yield row
+    if alone:
+        yield Row(alone[0].where, {"messages": [row.value for row in alone]})
 
 
 def _session(conversation: Row, known: Mapping[str, Session]) -> Session:
