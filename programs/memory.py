@@ -101,15 +101,8 @@ class Memory:
         if isinstance(what, History):
             return self.disk.add_history(what, source)
         if isinstance(what, Turn):
-            session, what = session or what.session_id, what.model_dump(include=set(_ROW))
-        if not isinstance(what, Mapping):
-            raise UsageError(f"a memory takes a path, a history, a session or a turn, not {type(what).__name__}")
-        if "role" in what:
-            what = message_rows([Row("the message", dict(what))])[0]
-        unknown = set(what) - set(_ROW)
-        if unknown:
-            raise UsageError(f"a turn has no field {sorted(unknown)[0]!r}; its fields are {', '.join(_ROW)}")
-        return self.disk.add_turn(session, what, source)
+            session = session or what.session_id
+        return self.disk.add_turn(session, _row(what), source)
 
     def search(self, query: str, k: int = 10, neighbours: int = 0, **where: Any) -> tuple[Hit, ...]:
         """The best turns for a query, without a model; `where` are the fields of `Filter`, such as speakers=["Mira"].
@@ -189,6 +182,20 @@ class Memory:
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         return Memory.open, (self.disk.path, self.agent)
+
+
+def _row(what: Any) -> Mapping[str, str]:
+    """Speaker, text, time and external id of a turn, of a mapping with these, or of an OpenAI-style message."""
+    if isinstance(what, Turn):
+        return what.model_dump(include=set(_ROW))
+    if not isinstance(what, Mapping):
+        raise UsageError(f"a memory takes a path, a history, a session or a turn, not {type(what).__name__}")
+    if "role" in what:
+        what = message_rows([Row("the message", dict(what))])[0]
+    unknown = set(what) - set(_ROW)
+    if unknown:
+        raise UsageError(f"a turn has no field {sorted(unknown)[0]!r}; its fields are {', '.join(_ROW)}")
+    return what
 
 
 def _require(**values: tuple[Any, type]) -> None:
