@@ -179,12 +179,15 @@ def forget(
     as_json: Json = False,
 ) -> None:
     """Remove a source for good: its turns, its bytes, all that was derived from them, and kept replies of models."""
+    from stitchjam.data.console import resumable
+
     disk = open_disk(memory)
     if not yes and not sys.stdin.isatty():
         raise UsageError("what is forgotten cannot be brought back; say that you mean it with --yes")
     if not yes:
         typer.confirm(f"forget {source!r} and all that was derived from it?", abort=True, err=True)
-    done = disk.forget(source)
+    with resumable("it is forgotten wholly or not at all"):
+        done = disk.forget(source)
     result(
         as_json, asdict(done), f"forgot {done.turns} turns and {done.sessions} sessions of {', '.join(done.sources)}"
     )

@@ -85,7 +85,7 @@ def test_an_ingestion_that_is_killed_loses_nothing_and_is_completed_by_a_second_
         assert state_of(store) == wanted
         store.close()
         shutil.rmtree(memory)
-    assert killed
+    assert killed >= count // 2  # a victim that was faster than the clock proves nothing
     assert len(everything) == len(files) * (SINGLE + 1)
 
 
@@ -132,7 +132,7 @@ def test_a_source_whose_forget_is_killed_is_wholly_there_or_wholly_gone(count, v
         killed += victims.kill(["forget", str(memory), files[0]], delay)
         require_forgotten_or_not_begun(memory, files)
         shutil.rmtree(memory)
-    assert killed
+    assert killed >= count // 2
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -680,7 +681,10 @@ def test_an_unexpected_error_leaves_all_that_was_claimed_for_the_next_run(disk, 
 
     with pytest.raises(error):
         disk.process(NOTES, run)
-    assert statuses(disk) == {"done": 2, "pending": 4} and disk.process(NOTES, lambda item: Derived({})).done == 4
+    # An interrupt says nothing about the item; what a step raises is listed with it.
+    waiting = {"pending": 4} if error is KeyboardInterrupt else {"failed": 1, "pending": 3}
+    assert statuses(disk) == {"done": 2, **waiting}
+    assert disk.process(NOTES, lambda item: Derived({})).done == 4 and statuses(disk) == {"done": 6}
 
 
 def test_the_items_of_a_worker_that_died_are_taken_over(disk):
@@ -881,3 +885,22 @@ def test_a_step_has_to_give_what_can_be_kept(disk):
     disk.register(key)
     wrong: Any = lambda item: None  # noqa: E731
     assert "has to give a Derived" in next(iter(disk.process(key, wrong).failed.values()))
+
+
+def test_a_step_on_something_unknown_is_refused_and_the_memory_goes_on(disk):
+    wrong: Any = "turns"
+    with pytest.raises(UsageError, match="'turn' or a 'session'"):
+        disk.register(StepKey("note", "p", wrong))
+    assert disk.add_turn("s", {"speaker": "Ann", "text": "x"}).turns == 1
+
+
+def test_a_memory_whose_folder_is_gone_or_replaced_takes_nothing_more(tmp_path):
+    first = DiskStore(tmp_path / "m")
+    first.add_turn("s", {"speaker": "Ann", "text": "x"})
+    shutil.rmtree(tmp_path / "m")
+    for _ in range(2):
+        with pytest.raises(UsageError, match="deleted or replaced"):
+            first.add_turn("s", {"speaker": "Ann", "text": "lost words"})
+        DiskStore(tmp_path / "m").close()  # another one in its place
+    with pytest.raises(UsageError, match="open the memory again"):
+        first.store.search("x")

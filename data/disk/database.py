@@ -45,6 +45,7 @@ class Database:
 
     def __init__(self, path: Path, create: bool = True, encoder: str | None = None):
         self.path, self.file = path.absolute(), path.absolute() / FILE
+        self._inode: int | None = None
         if encoder is not None:
             open_encoder(encoder)  # one that does not exist must not become part of the memory
         try:
@@ -133,14 +134,23 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A transaction that sees one state of the database, whatever others write meanwhile."""
+        self._require_same_file()
         with _explained(self.file), self._reader.begin() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A transaction that is committed at the end of the block, or undone when it raises."""
+        self._require_same_file()
         with _explained(self.file), self._writer.begin() as connection:
             yield connection
+
+    def _require_same_file(self) -> None:
+        """Refuse to go on with a file that was deleted or replaced: what is written to it, no one would find again."""
+        inode = self.file.stat().st_ino if self.file.exists() else None
+        if self._inode is not None and inode != self._inode:
+            raise UsageError(f"{self.file} was deleted or replaced while it was open; open the memory again")
+        self._inode = inode
 
     def compact(self, patience: float | None = None) -> bool:
         """Write the file anew without what was deleted, and empty the write-ahead log.

@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from sqlalchemy import Connection, and_, func, or_, select, update
 
@@ -56,6 +56,8 @@ def quiet(item: str) -> None:
 
 def register(database: Database, key: StepKey) -> None:
     """Make a step part of the memory: items for all that is there, and from now on for all that is added."""
+    if key.kind not in get_args(Kind):
+        raise UsageError(f"a step runs on a 'turn' or a 'session', not on {key.kind!r}")
     table = schema.turn if key.kind == "turn" else schema.session
     with database.write() as db:
         steps = json.loads(get(db, "steps"))
@@ -85,7 +87,7 @@ def process(
     Args:
         database: where.
         key: the step; it was registered.
-        run: gets an item's id. A StitchjamError it raises is recorded; any other ends the run, and the item waits.
+        run: gets an item's id. What it raises is recorded; what is no StitchjamError ends the run as well.
         limit: at most so many items.
         tick: is given each item that is through.
     """
@@ -96,7 +98,10 @@ def process(
             break
         try:
             _run(database, key, claimed, run, processed)
-        except BaseException:  # it waits behind those that were tried less often
+        except Exception as error:  # noqa: BLE001 - whatever a step raises is listed, and ends the run
+            _settle(database, key, claimed, _failed(f"{type(error).__name__}: {error}"))
+            raise
+        except BaseException:  # an interrupt or a budget says nothing about the item
             _settle(database, key, claimed, {"status": "pending", "until": 0.0})
             raise
         tick(claimed.item)
@@ -122,7 +127,11 @@ def _run(database: Database, key: StepKey, claimed: _Claimed, run: Run, processe
         processed.done += 1
     except StitchjamError as error:
         processed.failed[claimed.item] = str(error)
-        _settle(database, key, claimed, {"status": "failed", "error": str(error)[:500], "until": time.time()})
+        _settle(database, key, claimed, _failed(str(error)))
+
+
+def _failed(error: str) -> dict[str, Any]:
+    return {"status": "failed", "error": error[:500], "until": time.time()}
 
 
 def _settle(
