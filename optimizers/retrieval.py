@@ -4,7 +4,7 @@ Recall@k is the share of a question's gold turns among the first k turns found, 
 without evidence have no recall and are left out and counted.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 from statistics import fmean
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from stitchjam.data.disk.refresh import Tick
 from stitchjam.data.errors import UsageError
 from stitchjam.data.index.ranking import Weights, top_k
 from stitchjam.data.records import Record
@@ -21,7 +22,6 @@ from stitchjam.data.sample import Case
 __all__ = ["SearchReport", "evaluate_search", "search_tables"]
 
 TURNS, SESSIONS = (5, 10, 20), (1, 3, 5, 10)
-Tick = Callable[[str, int, int], None]
 _CHOICES = tuple(
     Weights(lexical=lexical, near=near, far=far, beside=beside, speaker=speaker)
     for lexical, (near, far), beside, speaker in product(

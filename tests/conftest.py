@@ -107,3 +107,30 @@ def _reset_dspy() -> None:
     settings.config_owner_thread_id = None
     settings.config_owner_async_task = None
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=True)
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run the command line as the shell does: exit code, standard output, standard error."""
+
+    from stitchjam import cli
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["stitchjam", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        shown = capsys.readouterr()
+        return int(stopped.value.code or 0), shown.out, shown.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def victims():
+    """A process whose children run jobs on a memory and can be killed."""
+    from victims import Victims
+
+    made = Victims()
+    yield made
+    made.close()

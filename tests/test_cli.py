@@ -53,21 +53,6 @@ def small():
     return ["--history", "h.jsonl", "--questions", "q.jsonl"]
 
 
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run the command line as the shell does: exit code, standard output, standard error."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["stitchjam", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stopped:
-            cli.main()
-        shown = capsys.readouterr()
-        return int(stopped.value.code or 0), shown.out, shown.err
-
-    return call
-
-
 def assert_one_line(err: str, *parts: str) -> None:
     [line] = [line for line in err.splitlines() if not line.startswith("plan")]
     assert line.startswith("error: ") and "Traceback" not in err

@@ -1,14 +1,12 @@
 """Commands on a memory: what they print, what they refuse, and that they leave the rest alone."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jobs import oracle_lm, small_data
 
-from stitchjam import cli
 from stitchjam.backends import bindings as bindings_module
 from stitchjam.backends.bindings import Bindings
 from stitchjam.cli.memory import FORMAT_NAMES
@@ -24,21 +22,6 @@ def _here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     Path("talk.txt").write_text(TALK, encoding="utf-8")
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run the command line as the shell does: exit code, standard output, standard error."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["stitchjam", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stopped:
-            cli.main()
-        shown = capsys.readouterr()
-        return int(stopped.value.code or 0), shown.out, shown.err
-
-    return call
 
 
 @pytest.fixture

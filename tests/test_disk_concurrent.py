@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from victims import Victims, write_talk
+from victims import write_talk
 
 from stitchjam.data.disk import database as database_module
 from stitchjam.data.disk import refresh as refresh_module
@@ -20,13 +20,6 @@ from stitchjam.data.records import History
 
 TURNS = 560  # more than search counts by itself, so that a segment is sealed
 FILES = ("argon", "boron", "cobalt", "dubnium")
-
-
-@pytest.fixture(scope="module")
-def victims():
-    victims = Victims()
-    yield victims
-    victims.close()
 
 
 @pytest.fixture(scope="module")

@@ -11,20 +11,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from victims import MOMENTS, SINGLE, Victims, ingest, write_talk
+from victims import MOMENTS, SINGLE, ingest, write_talk
 
 from stitchjam.data.disk.store import DiskStore
 from stitchjam.data.errors import UsageError
 
 TURNS = 540  # more than search counts by itself, so that a segment is sealed
 MANY = [pytest.param(5, id="5"), pytest.param(50, id="50", marks=pytest.mark.slow)]
-
-
-@pytest.fixture(scope="module")
-def victims():
-    victims = Victims()
-    yield victims
-    victims.close()
 
 
 @pytest.fixture(scope="module")

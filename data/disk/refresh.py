@@ -17,7 +17,7 @@ from stitchjam.data.index.encoders import open_encoder
 from stitchjam.data.index.lexical import Segment
 from stitchjam.data.index.terms import terms
 
-__all__ = ["TAIL", "Tick", "read_segment", "refresh", "segments"]
+__all__ = ["TAIL", "Tick", "quiet", "read_segment", "refresh", "segments"]
 
 Tick = Callable[[str, int, int], None]
 """Is given what is being done, how many turns are through, and how many there are."""
@@ -28,7 +28,11 @@ _ENCODED = 500  # turns that are encoded at once
 _RUN = 8192  # turns whose terms are counted at once
 
 
-def refresh(database: Database, tick: Tick = lambda what, done, total: None) -> None:
+def quiet(what: str, done: int, total: int) -> None:
+    """Show no progress."""
+
+
+def refresh(database: Database, tick: Tick = quiet) -> None:
     """Encode what has no vector yet, and seal what lies behind the last segment when it is more than `TAIL` turns."""
     _encode(database, tick)
     while _seal(database, tick):

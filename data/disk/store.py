@@ -12,7 +12,7 @@ from stitchjam.data.disk import schema, work
 from stitchjam.data.disk.add import Added, Provenance, add_histories, add_turn, find_content
 from stitchjam.data.disk.database import Database, get
 from stitchjam.data.disk.forget import Forgotten, erase, forget, keep_replies
-from stitchjam.data.disk.refresh import Tick, refresh, segments
+from stitchjam.data.disk.refresh import Tick, quiet, refresh, segments
 from stitchjam.data.disk.shelf import DiskShelf
 from stitchjam.data.disk.verify import Verified, drop_index, verify
 from stitchjam.data.errors import StitchjamError, UsageError
@@ -27,10 +27,6 @@ _FIELDS = {"speaker", "text", "time", "external_id"}
 
 
 _PATIENCE = 1.0  # seconds that opening waits for others when something forgotten is still to be erased
-
-
-def _quiet(what: str, done: int, total: int) -> None:
-    pass
 
 
 class DiskStore:
@@ -66,7 +62,7 @@ class DiskStore:
                 self._store = Store(self._shelf)
             return self._store
 
-    def add_file(self, path: str | Path, format: str | None = None, tick: Tick = _quiet) -> Added:
+    def add_file(self, path: str | Path, format: str | None = None, tick: Tick = quiet) -> Added:
         """Add a file of a known format; each history in it becomes a source.
 
         Raises:
@@ -80,7 +76,7 @@ class DiskStore:
         added = add_histories(self.database, read_histories(source, format), Provenance(source.name, format, content))
         return self._indexed(added, tick)
 
-    def add_history(self, history: History, name: str = "", tick: Tick = _quiet) -> Added:
+    def add_history(self, history: History, name: str = "", tick: Tick = quiet) -> Added:
         """Add a history that was made in Python; `name` (default: its id) is what it is forgotten by."""
         added = add_histories(self.database, [history], Provenance(name or history.id, "history"))
         return self._indexed(added, tick)
@@ -99,14 +95,14 @@ class DiskStore:
         added = add_turn(self.database, session_id, turn, source or session_id)
         return self._indexed(added)
 
-    def _indexed(self, added: Added, tick: Tick = _quiet) -> Added:
+    def _indexed(self, added: Added, tick: Tick = quiet) -> Added:
         try:
             refresh(self.database, tick)
         except StitchjamError as error:  # what was added is there all the same; the next add looks again
             return replace(added, pending=str(error))
         return added
 
-    def forget(self, source: str, tick: Tick = _quiet) -> Forgotten:
+    def forget(self, source: str, tick: Tick = quiet) -> Forgotten:
         """Forget the sources of that id or name, with all that was derived from them and all kept replies.
 
         Raises:
@@ -120,7 +116,7 @@ class DiskStore:
         """Note that replies of models about this memory are kept below a folder, so that `forget` removes them."""
         keep_replies(self.database, folder)
 
-    def verify(self, rebuild: bool = False, tick: Tick = _quiet) -> Verified:
+    def verify(self, rebuild: bool = False, tick: Tick = quiet) -> Verified:
         """Check that all that was ingested can be read back; with `rebuild`, make the index anew first."""
         if rebuild:
             drop_index(self.database)

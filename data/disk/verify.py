@@ -1,7 +1,7 @@
 """Turns a memory into a list of what is wrong with it: every byte that was ingested is read back and compared."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, select
 from stitchjam.data.disk import schema
 from stitchjam.data.disk.add import content_hash
 from stitchjam.data.disk.database import Database, get, put
-from stitchjam.data.disk.refresh import segments
+from stitchjam.data.disk.refresh import Tick, quiet, segments
 from stitchjam.data.errors import DataError
 from stitchjam.data.ids import turn_id
 from stitchjam.data.index.encoders import open_encoder
@@ -24,7 +24,6 @@ from stitchjam.data.readers.source import Source
 __all__ = ["Verified", "drop_index", "verify"]
 
 _ROUNDING = 0.01  # more than 16 bits a number cost
-Tick = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Verified:
     index_problems: tuple[str, ...]
 
 
-def verify(database: Database, tick: Tick = lambda what, done, total: None) -> Verified:
+def verify(database: Database, tick: Tick = quiet) -> Verified:
     """Check the database, the bytes of each source against its turns, the chain of ids, and the index."""
     with database.read() as db:
         sources, sessions, turns = (_count(db, table) for table in (schema.source, schema.session, schema.turn))

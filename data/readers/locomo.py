@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from stitchjam.data.ids import build_session, in_time_order
-from stitchjam.data.readers.rows import Loaded, Row, evidence_index, read_records, require_new
+from stitchjam.data.readers.rows import Loaded, Row, evidence_index, known_evidence, read_records, require_new
 from stitchjam.data.readers.source import Origin
 from stitchjam.data.records import History, Question, Session
 
@@ -75,16 +75,15 @@ def _time(written: str) -> str:
 
 
 def _question(row: Row, name: str, turn_ids: Mapping[str, str], problems: list[str]) -> Question:
-    evidence, answer, kind = _evidence(row), row.label("answer", ""), row.label("category", "")
-    missing = [one for one in evidence if one not in turn_ids]
-    problems += [f"{row.where}: question {name!r}: evidence {one!r} is no turn" for one in missing]
+    answer, kind = row.label("answer", ""), row.label("category", "")
+    evidence = known_evidence(row, name, _evidence(row), turn_ids, problems)
     if not answer and kind != _ADVERSARIAL:
         problems.append(f"{row.where}: question {name!r}: there is no answer")
     return Question(
         id=name,
         text=row.text("question"),
         answer=answer,
-        evidence=tuple(dict.fromkeys(turn_ids[one] for one in evidence if one in turn_ids)),
+        evidence=evidence,
         kind=kind,
     )
 

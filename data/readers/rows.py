@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, NoReturn
@@ -11,7 +11,7 @@ from stitchjam.data.errors import DataError
 from stitchjam.data.readers.source import Origin, Source
 from stitchjam.data.records import History, Question
 
-__all__ = ["Loaded", "Row", "dump", "evidence_index", "read_records", "read_rows", "require_new"]
+__all__ = ["Loaded", "Row", "dump", "evidence_index", "known_evidence", "read_records", "read_rows", "require_new"]
 
 # Deeper than any record of a known format, and far from Python's recursion limit, which writing JSON can hit as well.
 _DEEPEST = 100
@@ -147,6 +147,16 @@ def evidence_index(history: History) -> dict[str, str]:
     """Maps what a question may name as evidence, external ids and turn ids, to turn ids."""
     own = {turn.id: turn.id for turn in history.turns}
     return own | {turn.external_id: turn.id for turn in history.turns if turn.external_id}
+
+
+def known_evidence(
+    row: Row, name: str, evidence: Iterable[str], turn_ids: Mapping[str, str], problems: list[str]
+) -> tuple[str, ...]:
+    """Turn ids of what question `name` gives as evidence, each once; what is no turn is added to `problems`."""
+    evidence = tuple(evidence)
+    missing = [given for given in evidence if given not in turn_ids]
+    problems += [f"{row.where}: question {name!r}: evidence {given!r} is no turn" for given in missing]
+    return tuple(dict.fromkeys(turn_ids[given] for given in evidence if given in turn_ids))
 
 
 def require_new(row: Row, key: str, seen: set[str]) -> str:

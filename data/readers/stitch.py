@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 
 from stitchjam.data.ids import build_session, in_time_order
-from stitchjam.data.readers.rows import Loaded, Row, evidence_index, read_rows, require_new
+from stitchjam.data.readers.rows import Loaded, Row, evidence_index, known_evidence, read_rows, require_new
 from stitchjam.data.readers.source import Origin, Source
 from stitchjam.data.records import History, Question
 
@@ -71,16 +71,15 @@ def _marker_start(text: str) -> int:
 
 
 def _question(row: Row, turn_ids: Mapping[str, str], seen: set[str], problems: list[str]) -> Question:
-    name, answer, evidence = require_new(row, "id", seen), _answer(row), row.labels("answer_turn_ids")
-    missing = [external for external in evidence if external not in turn_ids]
-    problems += [f"{row.where}: question {name!r}: evidence {external!r} is no turn" for external in missing]
+    name, answer = require_new(row, "id", seen), _answer(row)
+    evidence = known_evidence(row, name, row.labels("answer_turn_ids"), turn_ids, problems)
     if not answer:
         problems.append(f"{row.where}: question {name!r}: there is no answer")
     return Question(
         id=name,
         text=row.text("content"),
         answer=answer,
-        evidence=tuple(dict.fromkeys(turn_ids[external] for external in evidence if external in turn_ids)),
+        evidence=evidence,
         kind=row.label("type", "").strip().replace(" ", "_"),
         time=row.time("date"),
     )
