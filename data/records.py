@@ -19,6 +19,7 @@ __all__ = [
     "Effort",
     "Filter",
     "History",
+    "NOT_MENTIONED",
     "Question",
     "Round",
     "Session",
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 Effort = Literal["low", "medium", "high"]
+NOT_MENTIONED = "not mentioned"  # the answer when a memory does not say
 StopReason = Literal["sufficient", "nothing_more", "rounds", "one_shot", "failed"]
 
 

@@ -13,10 +13,9 @@ from typing import Any, Literal
 import dspy
 
 from stitchjam.data.errors import UsageError
-from stitchjam.data.records import Answer, Claim, Context, Question
+from stitchjam.data.records import NOT_MENTIONED, Answer, Claim, Context, Question
 from stitchjam.data.store import Store
 from stitchjam.data.text import normalise, words
-from stitchjam.signatures.answer import NOT_MENTIONED
 
 __all__ = [
     "AnswerF1",

@@ -5,14 +5,14 @@ from typing import Any
 import dspy
 
 from stitchjam.data.errors import UsageError
-from stitchjam.data.records import Answer, Claim, Context
+from stitchjam.data.records import NOT_MENTIONED, Answer, Claim, Context
 from stitchjam.data.store import Store
 from stitchjam.data.text import normalise
 from stitchjam.programs.jam.researcher import Researcher
 from stitchjam.programs.recall import recall
 from stitchjam.programs.render import NOTHING, claim_line, within
 from stitchjam.programs.step import Program, as_step
-from stitchjam.signatures.answer import NOT_MENTIONED, AnswerQuestion
+from stitchjam.signatures.answer import AnswerQuestion
 
 __all__ = ["Answerer", "MemoryAgent", "OneShot", "asker"]
 

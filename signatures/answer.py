@@ -5,11 +5,10 @@ from typing import Annotated
 import dspy
 from pydantic import Field
 
+from stitchjam.data.records import NOT_MENTIONED
 from stitchjam.signatures.reply import Label, Reply, capped
 
-__all__ = ["AnswerQuestion", "AnswerReply", "NOT_MENTIONED"]
-
-NOT_MENTIONED = "not mentioned"
+__all__ = ["AnswerQuestion", "AnswerReply"]
 
 
 class AnswerReply(Reply):

@@ -1,0 +1,118 @@
+"""Turns dials into who and what a world holds: people, goals, options and values, shared as much as `overlap` says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from stitchjam.data.errors import UsageError
+from stitchjam.data.worlds.records import Dials
+from stitchjam.data.worlds.wording import Wording, fill
+
+__all__ = ["Cast", "Goal", "Option"]
+
+_SHARED = 6  # options of a kind that goals share at full overlap
+_FEW = 3  # people, places and parts that goals share at full overlap
+_TEAMS = 10
+_FAMILIES = {"occasion": 0.35, "trip": 0.25, "works": 0.2, "software": 0.2}
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What people work towards, by its name; `family` is its table in the wording."""
+
+    name: str
+    family: str
+    place: str
+    table: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Option:
+    """Something that may be chosen, with the other name that some use for it."""
+
+    name: str
+    other: str
+    kind: str
+
+
+class _Deck:
+    """Draws from a list without putting back; begins anew when all are drawn. Each world has its own order of cards."""
+
+    def __init__(self, cards: list[Any], dice: Random):
+        self.cards, self.dice, self.left = dice.sample(cards, len(cards)), dice, []
+
+    def draw(self) -> Any:
+        if not self.left:
+            self.left = self.dice.sample(self.cards, len(self.cards))
+        return self.left.pop()
+
+
+class Cast:
+    """Deals out people, goals, options and values; what it remembers does not grow with the number of sessions."""
+
+    def __init__(self, dials: Dials, wording: Wording):
+        self.dice = Random(f"{dials.seed}/cast/{dials.language}")
+        self.overlap, self.wording = dials.overlap, wording
+        people = self.dice.sample(wording["people"]["people"], len(wording["people"]["people"]))
+        teams = min(1 + dials.sessions // 25, _TEAMS)
+        self.teams = [(people[2 * n][0], people[2 * n + 1][0]) for n in range(teams)]
+        others = people[2 * teams :]
+        half = len(others) // 2
+        self.guests = [name for name, _, _ in others[:half]]
+        self.friends = {name: trait for name, _, trait in others[half:]}
+        self.decks: dict[str, _Deck] = {}
+        self.goals: set[str] = set()
+
+    def draw(self, deck: str, cards: list[Any]) -> Any:
+        """The next of a named deck of cards."""
+        return self._deck(deck, cards).draw()
+
+    def shared(self, deck: str, cards: list[Any], few: int) -> Any:
+        """One of the first `few` cards as often as `overlap` says, else the next of all."""
+        if few and self.dice.random() < self.overlap:
+            return self._deck(f"{deck}/few", self._deck(deck, cards).cards[:few]).draw()
+        return self.draw(deck, cards)
+
+    def _deck(self, deck: str, cards: list[Any]) -> _Deck:
+        if deck not in self.decks:
+            self.decks[deck] = _Deck(cards, self.dice)
+        return self.decks[deck]
+
+    def goal(self) -> Goal:
+        """A goal whose name no other goal of the world has; when few words give no new one, all words are used."""
+        for few in (*[_FEW] * 20, *[0] * 1000):
+            family = self.dice.choices(list(_FAMILIES), list(_FAMILIES.values()))[0]
+            table = self.wording["goals"][family]
+            fields = {
+                "person": self.shared(f"{family}/guest", self.guests, few),
+                "place": self.shared(f"{family}/place", table.get("places", [""]), few),
+                "part": self.shared(f"{family}/part", table.get("parts", [""]), few),
+            }
+            name = fill(self.shared(f"{family}/name", table["names"], few), fields).plain
+            if name not in self.goals:
+                self.goals.add(name)
+                return Goal(name, family, fields["place"], table)
+        raise UsageError("the wording has no more names for goals; ask for fewer sessions")
+
+    def options(self, kind: str, place: str, count: int) -> list[Option]:
+        """Different options of a kind; hotels and restaurants stand in one town each, so only its trips share them."""
+        names = self.wording["kinds"][kind]["names"]
+        if place and kind in ("hotel", "restaurant"):
+            towns = self.wording["goals"]["trip"]["places"]
+            few = len(names) // 8
+            at = towns.index(place) % 8 * few
+            names = names[at : at + few]
+            return [Option(*pair, kind) for pair in self.dice.sample(names, min(count, len(names)))]
+        found: dict[str, Option] = {}
+        while len(found) < count:
+            name, other = self.shared(kind, names, _SHARED)
+            found[name] = Option(name, other, kind)
+        return list(found.values())
+
+    def value(self, kind: str, attribute: str) -> str:
+        """A value that this property has nowhere else in the world, until its whole range is used up."""
+        table = self.wording.attributes(kind)[attribute]
+        numbers = list(range(table["from"], table["to"] + 1, table["step"]))
+        number = self.draw(f"value/{kind}.{attribute}", numbers)
+        return f"{number // 60}:{number % 60:02}" if table.get("time") else table["value"].format(number)

@@ -1,0 +1,127 @@
+"""Turns a question and what a world says into the faults that it has; a question that is kept has none.
+
+These are the validations of Memory-Gym (JAM section 3) that need no judge: no leak, a unique answer, evidence that is
+enough and of which each piece is needed, clues that are ambiguous alone, and gold that can be read back.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from typing import Literal, NamedTuple
+
+from stitchjam.data.records import NOT_MENTIONED
+from stitchjam.data.text import normalise
+from stitchjam.data.worlds.dates import read_date
+from stitchjam.data.worlds.query import known_from, solve
+from stitchjam.data.worlds.records import Fact, Query, Statement, WorldQuestion
+
+__all__ = ["Fault", "World", "answer_from", "faults"]
+
+
+class Fault(NamedTuple):
+    """What is wrong with a question."""
+
+    kind: Literal["leak", "second answer", "not enough", "unneeded", "span", "date", "clue"]
+    why: str
+
+
+class World(NamedTuple):
+    """What the checks of some questions need of a world.
+
+    Attributes:
+        statements: at least those that a pattern of the questions could fit.
+        texts: of the evidence turns, by id.
+        days: of the sessions of those turns, by id.
+    """
+
+    statements: Sequence[Statement]
+    texts: Mapping[str, str]
+    days: Mapping[str, date]
+
+
+def answer_from(query: Query, facts: Sequence[Fact]) -> str:
+    """What somebody answers who knows these facts; "not mentioned" when they do not determine it."""
+    return solve(query, facts).answer or NOT_MENTIONED
+
+
+def faults(question: WorldQuestion, world: World) -> list[Fault]:
+    """All faults of a question, in the order of the checks."""
+    relevant = [one for one in world.statements if _could_matter(one.fact, question.query)]
+    checks = (_leak, _second_answer, _evidence, _clues)
+    return [*_places(question, world), *(fault for check in checks for fault in check(question, relevant))]
+
+
+def _could_matter(fact: Fact, query: Query) -> bool:
+    return any(fact.relation == pattern.relation for pattern in query.where)
+
+
+def _leak(question: WorldQuestion, _: Sequence[Statement]) -> Iterator[Fault]:
+    asked = f" {normalise(question.text)} "
+    for form in (*question.answer.split(", "), question.answer, *question.aliases):
+        if question.type != "unanswerable" and f" {normalise(form)} " in asked:
+            yield Fault("leak", f"the question says {form!r}")
+            return
+
+
+def _second_answer(question: WorldQuestion, world: Sequence[Statement]) -> Iterator[Fault]:
+    solution = solve(question.query, _facts(world))
+    answer = solution.answer or NOT_MENTIONED
+    if answer != question.answer:
+        yield Fault("second answer", f"the world says {answer!r}, gold is {question.answer!r}")
+    elif question.query.how == "one" and not question.query.form and solution.used:
+        value = solution.used[-1]
+        for fact in _facts(world):
+            near = fact.goal == value.goal or fact.subject == value.subject
+            if fact.id != value.id and near and (fact.relation, fact.value) == (value.relation, value.value):
+                yield Fault("second answer", f"{fact.subject!r} has the same {fact.relation} in {fact.goal!r}")
+
+
+def _evidence(question: WorldQuestion, world: Sequence[Statement]) -> Iterator[Fault]:
+    turns = question.turns
+    found = answer_from(question.query, known_from(world, turns))
+    if found != question.answer:
+        yield Fault("not enough", f"the evidence gives {found!r}, gold is {question.answer!r}")
+        return
+    for turn in turns:
+        rest = known_from(world, (other for other in turns if other != turn))
+        if answer_from(question.query, rest) == question.answer:
+            yield Fault("unneeded", f"the answer is the same without {turn}")
+
+
+def _clues(question: WorldQuestion, world: Sequence[Statement]) -> Iterator[Fault]:
+    """Each clue alone leaves several candidates, all of them one."""
+    query, facts = question.query, _facts(world)
+    clues = [query.where[at] for at in query.clues]
+    for clue in clues:
+        name = clue.subject
+        alone = solve(Query(where=(clue,), give=(name,), how="count"), facts).answer
+        if alone is None or int(alone) < 2:
+            yield Fault("clue", f"{clue.value!r} alone tells which one it is")
+    if clues:
+        together = solve(Query(where=tuple(clues), give=(clues[0].subject,), how="count"), facts).answer
+        if together != "1":
+            yield Fault("clue", f"the clues leave {together or 'no'} candidates")
+
+
+def _places(question: WorldQuestion, world: World) -> Iterator[Fault]:
+    told = {(one.place.turn, one.place.start, one.place.end): one.fact for one in world.statements}
+    for one in question.evidence:
+        if (one.role == "states") != bool(one.places):
+            yield Fault("span", f"{one.turn} {one.role}, and has {len(one.places)} places")
+        for place in one.places:
+            fact = told.get((place.turn, place.start, place.end))
+            if fact is None or place.turn != one.turn:
+                yield Fault("span", f"nothing is stated at {place.start}:{place.end} of {place.turn}")
+            elif world.texts.get(place.turn, "")[place.start : place.end] != place.text:
+                yield Fault("span", f"{place.turn} does not read {place.text!r} at {place.start}:{place.end}")
+            elif fact.relation in ("date", "paid_on"):
+                yield from _date(place.text, world.days[one.session], fact)
+
+
+def _date(words: str, said: date, fact: Fact) -> Iterator[Fault]:
+    day = read_date(words, said)
+    if day is None or day.isoformat() != fact.value:
+        yield Fault("date", f"{words!r} said on {said} is {day}, gold is {fact.value}")
+
+
+def _facts(statements: Iterable[Statement]) -> list[Fact]:
+    return sorted((one.fact for one in statements), key=lambda fact: fact.at)

@@ -1,0 +1,68 @@
+"""Turns a date into words as someone says them on a given day ("in nine days"), and such words back into the date."""
+
+import re
+from datetime import date, timedelta
+
+__all__ = ["date_phrases", "read_date", "say_day"]
+
+_MONTHS = "January February March April May June July August September October November December".split()
+_WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
+_NEAR = {0: "today", 1: "tomorrow", 2: "the day after tomorrow", -1: "yesterday", -2: "the day before yesterday"}
+_FAR = {7: "a week from today", 14: "two weeks from today", 21: "three weeks from today", -7: "a week ago today"}
+
+
+def date_phrases(day: date, said: date) -> tuple[str, ...]:
+    """Ways to say a day, the absolute ones first; each reads after a verb ("we meet ...")."""
+    apart = (day - said).days
+    spoken = say_day(day)
+    phrases = [f"on {spoken}", f"on {_WEEKDAYS[day.weekday()]}, {spoken}"]
+    if apart in _NEAR | _FAR:
+        phrases.append((_NEAR | _FAR)[apart])
+    if 3 <= apart < len(_NUMBERS):
+        phrases.append(f"in {_NUMBERS[apart]} days")
+    if 3 <= -apart < len(_NUMBERS):
+        phrases.append(f"{_NUMBERS[-apart]} days ago")
+    if 2 < apart < 7:
+        phrases.append(f"this coming {_WEEKDAYS[day.weekday()]}")
+    if 7 < apart < 14 and said.weekday() != day.weekday():
+        phrases.append(f"a week on {_WEEKDAYS[day.weekday()]}")
+    return tuple(phrases)
+
+
+def say_day(day: date) -> str:
+    """A date as an answer gives it: 14 May 2026."""
+    return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
+
+
+def read_date(words: str, said: date) -> date | None:
+    """The day that words mean which were said on a day; None when they are no date that exists."""
+    words = words.strip().removeprefix("on ")
+    near = {phrase: apart for apart, phrase in (_NEAR | _FAR).items()}
+    if words in near:
+        return said + timedelta(days=near[words])
+    if match := re.fullmatch(r"in (\w+) days|(\w+) days ago", words):
+        number = match[1] or match[2]
+        apart = _NUMBERS.index(number) if number in _NUMBERS else None
+        return said + timedelta(days=apart if match[1] else -apart) if apart is not None else None
+    if match := re.fullmatch(r"(this coming|a week on) (\w+)", words):
+        return _coming(match[2], said, weeks=int(match[1] != "this coming"))
+    return _absolute(words)
+
+
+def _coming(weekday: str, said: date, weeks: int) -> date | None:
+    if weekday not in _WEEKDAYS:
+        return None
+    apart = (_WEEKDAYS.index(weekday) - said.weekday() - 1) % 7 + 1
+    return said + timedelta(days=apart + 7 * weeks)
+
+
+def _absolute(words: str) -> date | None:
+    """14 May 2026, with a weekday before it that must be the right one, or 2026-05-14."""
+    weekday, _, spoken = words.rpartition(", ")
+    match = re.fullmatch(r"(\d{1,2}) (\w+) (\d{4})", spoken)
+    try:
+        day = date(int(match[3]), _MONTHS.index(match[2]) + 1, int(match[1])) if match else date.fromisoformat(spoken)
+    except ValueError:
+        return None
+    return day if weekday in ("", _WEEKDAYS[day.weekday()]) else None

@@ -1,0 +1,204 @@
+"""Turns dials into a world in a folder: sessions, questions, gold. Sessions stream to disk, so memory stays flat.
+
+    NAME/world.json             dials, split, counts, refused drafts, and the hash of each file
+    NAME/NAME.sessions.jsonl    what programs see; our sessions format
+    NAME/NAME.questions.jsonl   questions with answer, aliases and evidence turns; our questions format
+    NAME/NAME.gold.jsonl        gold of each session: scope, events, types, references, statements of its turns
+    NAME/NAME.asked.jsonl       gold of each question: its query, hops, evidence places
+"""
+
+import json
+import os
+import shutil
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TextIO
+
+from stitchjam.data.errors import UsageError
+from stitchjam.data.worlds.asking import drafts
+from stitchjam.data.worlds.asking.draft import Asker, Ledger
+from stitchjam.data.worlds.cast import Cast
+from stitchjam.data.worlds.checks import World
+from stitchjam.data.worlds.choose import Chosen, Pool, choose, wanted
+from stitchjam.data.worlds.records import Dials, SessionGold, Statement, WorldQuestion
+from stitchjam.data.worlds.schedule import meetings
+from stitchjam.data.worlds.tell import Teller, Told
+from stitchjam.data.worlds.wording import Wording, open_wording
+
+__all__ = ["FORMAT", "generate_world"]
+
+FORMAT = 1
+_RECENT = 8  # finished goals that a question about another one may go back to
+Tick = Callable[[str, int, int], None]
+
+
+def generate_world(folder: Path, name: str, dials: Dials, tick: Tick = lambda what, done, of: None) -> dict[str, Any]:
+    """Write a world to `folder`/`name`; one that is there with the same dials is left as it is.
+
+    Args:
+        folder: where worlds lie; it is made when missing.
+        name: of the world; also begins its files and the ids of its questions.
+        dials: what it is made from.
+        tick: is given what is being done, how much is through, and how much there is.
+
+    Returns:
+        What world.json holds.
+
+    Raises:
+        UsageError: another world has that name, or the language has no templates.
+    """
+    target = folder / name
+    if target.exists():
+        return _same(target, dials)
+    partial = folder / f".{name}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        about = _Generator(partial, name, dials, tick).run()
+        os.replace(partial, target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return about
+
+
+def _same(target: Path, dials: Dials) -> dict[str, Any]:
+    try:
+        about = json.loads((target / "world.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        raise UsageError(f"{target} exists and is no world; choose another --name or --out") from None
+    if Dials.model_validate(about["dials"]) != dials:
+        raise UsageError(f"{target} was made with other dials; choose another --name, or remove that folder")
+    return about
+
+
+class _Generator:
+    def __init__(self, folder: Path, name: str, dials: Dials, tick: Tick):
+        self.folder, self.name, self.dials, self.tick = folder, name, dials, tick
+        self.wording = open_wording(dials.language)
+        self.cast = Cast(dials, self.wording)
+        self.pool = Pool(dials)
+        self.ledgers: dict[str, Ledger] = {}
+        self.recent: deque[Ledger] = deque(maxlen=_RECENT)
+        self.general: list[Statement] = []  # about people and words; each is told once, so this is bounded
+
+    def run(self) -> dict[str, Any]:
+        counts = self._tell()
+        chosen = self._choose()
+        self._write("asked", (one.model_dump(mode="json") for one in chosen.questions))
+        self._write("questions", (_question_row(one, self.split) for one in chosen.questions))
+        about = self._about(counts, chosen)
+        (self.folder / "world.json").write_text(json.dumps(about, indent=2) + "\n", "utf-8")
+        return about
+
+    def _tell(self) -> Counter[str]:
+        """Write the sessions and their gold, and draft questions whenever a goal is finished."""
+        teller, counts = Teller(self.dials, self.cast, self.wording), Counter[str]()
+        with self._open("sessions") as sessions, self._open("gold") as gold:
+            for meeting in meetings(self.dials, self.cast):
+                for segment in meeting.segments:
+                    self.ledgers.setdefault(segment.plot.goal.name, Ledger(segment.plot))
+                told = teller.tell(meeting)
+                _line(sessions, _session_row(told))
+                _line(gold, told.gold.model_dump(mode="json", exclude_defaults=True))
+                self._remember(told)
+                for segment in meeting.segments:
+                    if segment.last:
+                        self._draft(segment.plot.goal.name)
+                counts.update(sessions=1, turns=len(told.lines), **{f"style {meeting.style}": 1})
+                self.tick("sessions", meeting.number + 1, self.dials.sessions)
+        return counts
+
+    def _remember(self, told: Told) -> None:
+        for turn in told.gold.turns:
+            for one in turn.statements:
+                (self.ledgers[one.fact.goal].statements if one.fact.goal else self.general).append(one)
+
+    def _draft(self, goal: str) -> None:
+        """Draft questions about a finished goal; it stays among the recent ones for a while."""
+        ledger = self.ledgers.pop(goal)
+        ask = Asker(ledger, list(self.recent), self.general, self.wording, self.pool.dice)
+        for draft in drafts(ask):
+            self.pool.add(draft)
+        self.recent.append(ledger)
+
+    def _choose(self) -> Chosen:
+        """Read the gold back for what the drafts are about, and keep those that pass all checks."""
+        fits = wanted(draft for kept in self.pool.kept.values() for draft in kept)
+        statements: list[Statement] = []
+        sessions: dict[str, SessionGold] = {}
+        for gold in self._gold():
+            statements += [one for turn in gold.turns for one in turn.statements if fits(one.fact)]
+            sessions[gold.id] = gold.model_copy(update={"turns": ()})
+        world = World(statements, self._texts(statements), {id: gold.day for id, gold in sessions.items()})
+        styles = {id: gold.style for id, gold in sessions.items()}
+        names = {name: other for kind in self.wording["kinds"].values() for name, other in kind["names"]}
+        return choose(self.pool, self.dials.questions, self.name, world, styles, names)
+
+    def _gold(self) -> Iterator[SessionGold]:
+        with self._path("gold").open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                self.tick("checks", number, self.dials.sessions)
+                yield SessionGold.model_validate_json(line)
+
+    def _texts(self, statements: list[Statement]) -> dict[str, str]:
+        """The turns that statements stand in."""
+        needed = {one.place.turn for one in statements}
+        with self._path("sessions").open(encoding="utf-8") as lines:
+            return {turn["id"]: turn["text"] for line in lines for turn in json.loads(line)["turns"] if turn["id"] in needed}
+
+    def _about(self, counts: Counter[str], chosen: Chosen) -> dict[str, Any]:
+        types = Counter(question.type for question in chosen.questions)
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "split": self.split,
+            "dials": self.dials.model_dump(mode="json"),
+            "counts": {**dict(sorted(counts.items())), "questions": len(chosen.questions)},
+            "types": dict(sorted(types.items())),
+            "refused": dict(chosen.refused),
+            "sha256": {path.name: _hash(path) for path in sorted(self.folder.glob("*.jsonl"))},
+        }
+
+    @property
+    def split(self) -> str:
+        """Frozen by the hash of what was told: three worlds of five are for training."""
+        return "train" if int(_hash(self._path("sessions"))[:8], 16) % 5 < 3 else "held_out"
+
+    def _path(self, what: str) -> Path:
+        return self.folder / f"{self.name}.{what}.jsonl"
+
+    def _open(self, what: str) -> TextIO:
+        return self._path(what).open("w", encoding="utf-8", newline="\n")
+
+    def _write(self, what: str, rows: Iterator[dict[str, Any]]) -> None:
+        with self._open(what) as file:
+            for row in rows:
+                _line(file, row)
+
+
+def _line(file: TextIO, row: dict[str, Any]) -> None:
+    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file)
+
+
+def file_digest(file: Any) -> str:
+    digest = sha256()
+    while block := file.read(1 << 20):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def _session_row(told: Told) -> dict[str, Any]:
+    turns = [{"id": line.id, "speaker": line.speaker, "text": line.text} for line in told.lines]
+    return {"id": told.id, "time": told.time, "turns": turns}
+
+
+def _question_row(question: WorldQuestion, split: str) -> dict[str, Any]:
+    row = question.model_dump(mode="json", include={"id", "text", "answer", "aliases", "type"})
+    return row | {"evidence": list(question.turns), "split": split}

@@ -1,0 +1,185 @@
+"""The nouns of a world: what is true in it, where that is said, and what is asked about it.
+
+Everything here is gold. A program sees the turns and the text of a question, and nothing else.
+"""
+
+from datetime import date
+from typing import Literal
+
+from pydantic import Field
+
+from stitchjam.data.records import Record
+
+__all__ = [
+    "Dials",
+    "Evidence",
+    "Fact",
+    "Pattern",
+    "Place",
+    "Query",
+    "Reference",
+    "SessionGold",
+    "Statement",
+    "Style",
+    "TurnGold",
+    "WorldQuestion",
+]
+
+Style = Literal["dialogue", "mail", "notes", "tool", "debate", "trip"]
+
+
+class Dials(Record):
+    """What a world is made from; the same dials give the same bytes.
+
+    Attributes:
+        sessions: how many, 10 to 5,000.
+        overlap: 0 to 1, how much goals share their options (halls, hotels, ...), people and words.
+        hops: 1 to 4, the longest chain that a question goes through.
+        chatter: 0 to 1, share of turns that say nothing a question asks for.
+        noise: 0 to 1, share of values and dates that are first told wrong and put right later.
+        styles: weight of each style; one that is left out is not used.
+        questions: how many to ask, over all types.
+    """
+
+    seed: int = 0
+    sessions: int = Field(default=40, ge=10, le=5000)
+    overlap: float = Field(default=0.5, ge=0, le=1)
+    hops: int = Field(default=3, ge=1, le=4)
+    chatter: float = Field(default=0.25, ge=0, le=0.9)
+    noise: float = Field(default=0.1, ge=0, le=1)
+    styles: dict[Style, float] = dict.fromkeys(("dialogue", "mail", "notes", "tool", "debate", "trip"), 1.0)
+    questions: int = Field(default=30, ge=0)
+    language: str = "en"
+
+
+class Fact(Record):
+    """Something that is true from `at` on. What it is about lies in the goal `goal`, "" for facts about a person.
+
+    `relation` and `subject` name a property, such as "hall.fee" of "the Granary"; a later fact about the same property
+    replaces it. `voids` is the id of a fact that was a mistake and that this one puts right.
+    """
+
+    id: str
+    relation: str
+    subject: str
+    goal: str
+    value: str
+    at: int
+    voids: str = ""
+
+
+class Place(Record):
+    """Code points `start` to `end` of a turn's text, and the words there."""
+
+    turn: str
+    start: int
+    end: int
+    text: str
+
+
+class Statement(Record):
+    """A fact and the words that state its value; `through` are turns that tell what "it" or "for that" means here."""
+
+    fact: Fact
+    place: Place
+    through: tuple[str, ...] = ()
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """All turns that a reader needs who sees no others: this one, and those that resolve its references."""
+        return tuple(sorted({self.place.turn, *self.through}))
+
+
+class Reference(Record):
+    """Words that mean something told in another turn, such as "the second hall you proposed"."""
+
+    start: int
+    end: int
+    text: str
+    means: str
+    through: tuple[str, ...]
+
+
+class TurnGold(Record):
+    """Contextual intent of a turn: `scope` is the goal it serves ("" for none), `events` what is done, `types` of what."""
+
+    id: str
+    scope: str
+    events: tuple[str, ...]
+    types: tuple[str, ...]
+    references: tuple[Reference, ...] = ()
+    statements: tuple[Statement, ...] = ()
+
+
+class SessionGold(Record):
+    """Gold of a session: style, topic groups (the first is the main one), and its turns."""
+
+    id: str
+    day: date
+    style: Style
+    groups: tuple[str, ...]
+    turns: tuple[TurnGold, ...]
+
+
+class Pattern(Record):
+    """Facts that fit; a field that begins with "?" is a variable. `last`: only the newest fact about each property."""
+
+    relation: str
+    subject: str = "?"
+    goal: str = "?"
+    value: str = "?"
+    last: bool = False
+
+
+Operation = Literal["one", "list", "count", "sum", "gap", "days", "nth", "more", "less"]
+
+
+class Query(Record):
+    """A question in symbols: all patterns must fit at once; then `how` turns the values of `give` into the answer.
+
+    one: the only value, or `form` filled with the only values. list: all, in the order told. count, sum: of all.
+    nth: number `n` in the order told. gap, days: difference of the variables of `give`, two of them.
+    more, less: the candidate (`give`, first variable) whose number (second) is greater, or smaller, among `n`.
+    `clues`: positions in `where` of clues, none of which is enough alone.
+    """
+
+    where: tuple[Pattern, ...]
+    give: tuple[str, ...]
+    how: Operation = "one"
+    n: int = 0
+    form: str = ""
+    clues: tuple[int, ...] = ()
+
+
+class Evidence(Record):
+    """A turn that the answer needs: it states something (`places`), or another turn refers to it."""
+
+    turn: str
+    session: str
+    role: Literal["states", "refers"]
+    places: tuple[Place, ...] = ()
+
+
+class WorldQuestion(Record):
+    """A question with exact gold. `type` is the kind of question, `family` the set of types it comes from.
+
+    `value` names what the answer is, such as "hall.fee" or "person": a guess without memory is the commonest of these.
+    `hops` counts the facts that follow from one another.
+    """
+
+    id: str
+    text: str
+    answer: str
+    aliases: tuple[str, ...] = ()
+    family: str
+    type: str
+    value: str
+    hops: int
+    styles: tuple[Style, ...]
+    query: Query
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """Ids of the evidence turns, in the order told."""
+        return tuple(one.turn for one in self.evidence)

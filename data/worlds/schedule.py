@@ -1,0 +1,135 @@
+"""Turns plots into an endless-looking stream of sessions: whose, when, in which style, and what is talked about.
+
+A few plots of each team are told side by side, one or two beats a session. What is kept does not grow with the number of
+sessions: a plot is dropped when its last beat has been told.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random
+
+from stitchjam.data.worlds.cast import Cast
+from stitchjam.data.worlds.plots import Act, Plot, citations, write_plot
+from stitchjam.data.worlds.records import Dials, Style
+
+__all__ = ["Meeting", "Segment", "meetings"]
+
+_START = datetime(2026, 1, 5, 9, 0)
+_BEATS = 6
+_ACTIVE = 3  # plots that a team works on at once
+_BOTH = 0.45  # how often a session goes on with two plots
+_HOURS = 36  # from one session of a team to its next, in the mean
+
+
+@dataclass
+class Segment:
+    """What is said in a session about one goal; `last` when nothing will be said about it any more."""
+
+    plot: Plot
+    acts: list[Act]
+    last: bool
+
+
+@dataclass
+class Meeting:
+    """A session before it has words."""
+
+    number: int
+    time: datetime
+    style: Style
+    team: tuple[str, str]
+    segments: list[Segment]
+    talk: list[Act] = field(default_factory=list)  # about people and words, before the first segment
+
+
+class _Scheduler:
+    def __init__(self, dials: Dials, cast: Cast):
+        self.dials, self.cast = dials, cast
+        self.dice = Random(f"{dials.seed}/schedule")
+        self.active: dict[tuple[str, str], list[Plot]] = {team: [] for team in cast.teams}
+        self.traits = dict(cast.friends)
+        self.terms = list(cast.wording["people"]["terms"])
+        self.dice.shuffle(self.terms)
+        self.time, self.plots = _START, 0
+
+    def meeting(self, number: int) -> Meeting:
+        team = self.dice.choice(self.cast.teams)
+        left = self.dials.sessions - number
+        self._start_plots(team, left)
+        plots = self.active[team] or max(self.active.values(), key=len)
+        team = next(one for one, kept in self.active.items() if kept is plots) if plots else team
+        style, chosen = self._choose(plots, left)
+        meeting = Meeting(number, self._next_time(), style, team, [self._segment(plot, style) for plot in chosen])
+        meeting.talk = self._talk(2 if not chosen else 1)
+        return meeting
+
+    def _start_plots(self, team: tuple[str, str], left: int) -> None:
+        """New plots while there is room to tell them to the end."""
+        waiting = sum(len(plot.beats) for plots in self.active.values() for plot in plots)
+        while len(self.active[team]) < _ACTIVE and waiting + _BEATS <= left * (1 + _BOTH):
+            dice = Random(f"{self.dials.seed}/plot/{self.plots}")
+            plot = write_plot(self.cast, self.dials, dice, dice.choice(team), self.time.date())
+            self.active[team].append(plot)
+            self.plots, waiting = self.plots + 1, waiting + _BEATS
+
+    def _choose(self, plots: list[Plot], left: int) -> tuple[Style, list[Plot]]:
+        """A style, and one or two plots that it suits; more when the end is near."""
+        if not plots:
+            return self._style(list(self.dials.styles)), []
+        waiting = sum(len(plot.beats) for active in self.active.values() for plot in active)
+        count = max(1 + (self.dice.random() < _BOTH), -(-waiting // left))
+        first = max(plots, key=lambda plot: len(plot.beats) + 3 * self.dice.random())
+        style = self._style(first.goal.table["styles"])
+        # An agent serves one person at a time; two people can talk about what either of them organises.
+        others = [plot for plot in plots if plot is not first and style in plot.goal.table["styles"]]
+        others = [plot for plot in others if style not in ("trip", "tool") or plot.organiser == first.organiser]
+        return style, [first, *others][:count]
+
+    def _style(self, allowed: list[str]) -> Style:
+        weights = {style: weight * max(allowed.count(style), 0) for style, weight in self.dials.styles.items()}
+        if not sum(weights.values()):
+            weights = dict(self.dials.styles)
+        return self.dice.choices(list(weights), list(weights.values()))[0]
+
+    def _segment(self, plot: Plot, style: Style) -> Segment:
+        acts = plot.beats.pop(0)
+        acts = [told for act in acts for told in (act, *self._about_charge(act))]
+        if style == "debate" and any(act.event == "inform" for act in acts):
+            acts = acts + citations(plot, self.cast, self.dice)
+        if not plot.beats:
+            self.active[next(team for team, plots in self.active.items() if plot in plots)].remove(plot)
+        return Segment(plot, acts, last=not plot.beats)
+
+    def _about_charge(self, act: Act) -> list[Act]:
+        """Sometimes, what there is to tell about the person who is put in charge."""
+        person = act.fields.get("person", "")
+        if act.event != "charge" or person not in self.traits or self.dice.random() >= 0.5:
+            return []
+        return [Act("trait", act.role, {"person": person, "trait": self.traits.pop(person)})]
+
+    def _talk(self, most: int) -> list[Act]:
+        acts: list[Act] = []
+        for _ in range(most):
+            if self.traits and self.dice.random() < 0.4:
+                person, trait = self.traits.popitem()
+                acts.append(Act("trait", self.dice.randrange(2), {"person": person, "trait": trait}))
+            elif self.terms and self.dice.random() < 0.2:
+                term, definition = self.terms.pop()
+                acts.append(Act("term", self.dice.randrange(2), {"term": term, "definition": definition}))
+        return acts
+
+    def _next_time(self) -> datetime:
+        steps = self.dice.randint(1, 2 * _HOURS * 12 // len(self.cast.teams))
+        self.time += timedelta(minutes=5 * steps)
+        if not 8 <= self.time.hour < 20:  # people sleep; the next morning
+            morning = self.time.replace(hour=8, minute=5 * self.dice.randrange(12))
+            self.time = morning if self.time.hour < 8 else morning + timedelta(days=1)
+        return self.time
+
+
+def meetings(dials: Dials, cast: Cast) -> Iterator[Meeting]:
+    """All sessions of a world, in time order."""
+    scheduler = _Scheduler(dials, cast)
+    for number in range(dials.sessions):
+        yield scheduler.meeting(number)

@@ -1,0 +1,244 @@
+"""Turns one act into a sentence: its words, the facts that they state, and the turns that resolve what they leave out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from random import Random
+from typing import NamedTuple
+
+from stitchjam.data.worlds.dates import date_phrases, say_day
+from stitchjam.data.worlds.plots import Act
+from stitchjam.data.worlds.references import Listener, Mention, Proposal, Referrer, Speech
+from stitchjam.data.worlds.wording import Text, Wording, fill, joined, with_field
+
+__all__ = ["Claimed", "EVENTS", "Sentence", "Speaker"]
+
+# What a turn does, as gold names it.
+EVENTS = {
+    "open": "open topic",
+    "reopen": "open topic",
+    "charge": "assign responsibility",
+    "date": "set date",
+    "move": "move date",
+    "propose": "propose option",
+    "recommend": "pass on recommendation",
+    "inform": "report property",
+    "ask": "ask about property",
+    "call": "ask about property",
+    "feature": "report feature",
+    "rule_out": "rule out option",
+    "choose": "decide",
+    "switch": "change decision",
+    "pay": "report payment",
+    "fix": "correct mistake",
+    "cite": "cite evidence",
+    "trait": "tell about person",
+    "term": "define term",
+    "chatter": "small talk",
+}
+_TYPES = {
+    "charge": ("person",),
+    "date": ("date",),
+    "move": ("date",),
+    "recommend": ("person",),
+    "feature": ("feature",),
+    "rule_out": ("reason",),
+    "switch": ("reason",),
+    "pay": ("expense", "price", "date"),
+    "cite": ("source",),
+    "trait": ("person",),
+    "term": ("term",),
+}
+_BY_NAME = ("call", "propose", "switch")  # say the option's name in full
+_NO_PRONOUN = ("choose", "fix", "cite")
+_EXPLICIT, _INTRODUCED = 0.1, 0.3
+
+
+class Claimed(NamedTuple):
+    """A fact before it has an id, and the field of the sentence whose words state it."""
+
+    relation: str
+    subject: str
+    goal: str
+    value: str
+    field: str
+    voids: str = ""
+
+
+@dataclass
+class Sentence:
+    """Words with gold. `through` are other turns that tell what it is about; `mentions` by the field they fill."""
+
+    text: Text
+    event: str
+    types: tuple[str, ...] = ()
+    through: frozenset[str] = frozenset()
+    claims: list[Claimed] = field(default_factory=list)
+    mentions: dict[str, Mention] = field(default_factory=dict)
+
+
+class Speaker(NamedTuple):
+    """Puts acts into words, one after the other; the listener learns from each."""
+
+    wording: Wording
+    listener: Listener
+    dice: Random
+
+    def tell(self, act: Act, speech: Speech, today: date, happens: str = "") -> Sentence:
+        """An act in words.
+
+        Args:
+            act: what is said.
+            speech: the turn in which it will stand.
+            today: when that is.
+            happens: what the goal does on its date, such as "takes place".
+        """
+        person = self._person(act, speech)
+        template = self._template(act, speech, "_of" if person and person.pronoun else "")
+        clause = self._clause(act)
+        mention = self._mention(act, speech, clause or template)
+        fields = self._words(act, speech, today) | {"happens": happens}
+        if mention:
+            fields["option"] = mention.words
+        if person:
+            fields["she"] = person.words
+        if clause:
+            fields["ask" if act.event == "ask" else "say"] = fill(clause, fields)
+        told = Sentence(fill(template, fields), EVENTS[act.event], self._types(act))
+        told.mentions = {name: one for name, one in (("option", mention), ("she", person)) if one}
+        told.through = self._topic(act, speech, template).union(*(one.through for one in told.mentions.values()))
+        told.claims = _claims(
+            act, speech, today, self.listener.mistakes.pop(id(act.fields.get("of")), "")
+        )
+        self._heard(act, speech, told)
+        return told
+
+    def answer(self, act: Act, speech: Speech, question: Sentence, asked: str) -> Sentence:
+        """The bare value of an act as the answer to a question; a reader needs the turn that asked."""
+        option = act.fields["option"]
+        table = self.wording.attributes(option.kind)[act.fields["attribute"]]
+        ways = self.wording.templates("result", "tool") if speech.style == "tool" else table["short"]
+        text = fill(self.dice.choice(ways), {"value": act.fields["value"], "noun": table["noun"]})
+        told = Sentence(text, EVENTS[act.event], self._types(act), question.through | {asked})
+        told.claims = _claims(act, speech, date.min, "")
+        self.listener.last = self.listener.person = None
+        return told
+
+    def _person(self, act: Act, speech: Speech) -> Mention | None:
+        if act.event not in ("trait", "recommend"):
+            return None
+        name = act.fields["person"]
+        return Referrer(self.wording, self.listener, self.dice).person(name, self.wording.pronoun(name), speech)
+
+    def _template(self, act: Act, speech: Speech, suffix: str) -> str:
+        """A way to put it, which names the goal when it is not the one that is talked about, and sometimes anyway."""
+        way = act.event + suffix
+        if way == "fix" and "date" in act.fields:
+            way = "fix_date"
+        if way == "cite":
+            way = f"cite_{act.fields['stance']}"
+        ways = self.wording.templates(way, speech.style)
+        if way in ("open", "reopen"):
+            return self.dice.choice(ways)
+        named = self.listener.topic[0] != speech.goal or self.dice.random() < _EXPLICIT
+        return self.dice.choice(with_field(ways, "goal", named))
+
+    def _topic(self, act: Act, speech: Speech, template: str) -> frozenset[str]:
+        if act.event in ("trait", "term") or "{goal}" in template.lower():
+            return frozenset()
+        return frozenset({self.listener.topic[1]}) - {speech.turn}
+
+    def _clause(self, act: Act) -> str:
+        """Words about the property that the template has room for."""
+        if "attribute" not in act.fields or act.event == "call":
+            return ""
+        table = self.wording.attributes(act.fields["option"].kind)[act.fields["attribute"]]
+        return self.dice.choice(table["ask" if act.event == "ask" else "say"])
+
+    def _mention(self, act: Act, speech: Speech, template: str) -> Mention | None:
+        option = act.fields.get("option")
+        if option is None or act.event in _BY_NAME:
+            return Mention(option.name, option.name) if option else None
+        referrer = Referrer(self.wording, self.listener, self.dice)
+        return referrer.mention(option, speech, template, short=act.event not in _NO_PRONOUN)
+
+    def _words(self, act: Act, speech: Speech, today: date) -> dict[str, str | Text]:
+        given = act.fields
+        fields = {name: value for name, value in given.items() if isinstance(value, str)}
+        fields |= {"goal": speech.goal, "actor": speech.actors[act.role]}
+        if option := given.get("option"):
+            fields["kind"] = self.wording.noun(option.kind)
+        if "attribute" in given and option:
+            fields["noun"] = self.wording.attributes(option.kind)[given["attribute"]]["noun"]
+        if "old" in given:
+            fields["old"] = given["old"].name
+        if "date" in given:
+            fields["date"] = self.dice.choice(date_phrases(given["date"], today))
+        if "ago" in given:
+            fields["paid"] = self.dice.choice(date_phrases(today - timedelta(days=given["ago"]), today))
+        if isinstance(given.get("wrong"), date):
+            fields["wrong"] = f"on {say_day(given['wrong'])}"
+        return fields
+
+    def _types(self, act: Act) -> tuple[str, ...]:
+        option = act.fields.get("option")
+        types = (option.kind,) if option else ()
+        if "attribute" in act.fields and option:
+            types = (*types, self.wording.attributes(option.kind)[act.fields["attribute"]]["type"])
+        return (*types, *(("date",) if "date" in act.fields else _TYPES.get(act.event, ())))
+
+    def _heard(self, act: Act, speech: Speech, told: Sentence) -> None:
+        option, listener = act.fields.get("option"), self.listener
+        if act.event in ("open", "reopen"):
+            listener.topic = (speech.goal, speech.turn)
+        mention, person = told.mentions.get("option"), told.mentions.get("she")
+        if not mention or act.event == "switch":
+            listener.last = None
+        elif not mention.pronoun:  # "it" said again still goes back to the turn before that named it
+            listener.last = (mention.means, mention.through | {speech.turn})
+        if act.event == "charge":
+            listener.person = (act.fields["person"], frozenset({speech.turn}))
+        elif not person:
+            listener.person = None
+        elif not person.pronoun:
+            listener.person = (person.means, frozenset({speech.turn}))
+        if act.event == "propose" and option:
+            made = listener.proposals.setdefault(speech.goal, [])
+            made.append(Proposal(option.kind, speech.actors[act.role], option.name, speech.turn))
+            if option.name not in listener.other_names and self.dice.random() < _INTRODUCED:
+                listener.other_names[option.name] = speech.turn
+                ways = self.wording.templates("alias", speech.style)
+                told.text = joined([told.text, fill(self.dice.choice(ways), {"other": option.other})], " ")
+
+
+def _claims(act: Act, speech: Speech, today: date, voids: str) -> list[Claimed]:
+    """The facts that an act states."""
+    given = act.fields
+    option, old = given.get("option"), given.get("old")
+    kind, name = (option.kind, option.name) if option else ("", "")
+    if act.event in ("ask", "call", "open", "reopen"):
+        return []
+    if "date" in given:
+        return [Claimed("date", "", speech.goal, given["date"].isoformat(), "date", voids)]
+    told: Mapping[str, list[tuple[str, str, str]]] = {
+        "charge": [("charge", "", "person")],
+        "propose": [(f"{kind}.proposed", name, "option")],
+        "recommend": [(f"{kind}.recommended", name, "person")],
+        "inform": [(f"{kind}.{given.get('attribute')}", name, "value")],
+        "fix": [(f"{kind}.{given.get('attribute')}", name, "value")],
+        "feature": [(f"{kind}.feature", name, "feature")],
+        "rule_out": [(f"{kind}.ruled_out", name, "reason")],
+        "choose": [(f"{kind}.chosen", kind, "option")],
+        "switch": [(f"{kind}.chosen", kind, "option"), (f"{kind}.dropped", old.name if old else "", "cause")],
+        "pay": [("paid", given.get("item", ""), "amount"), ("paid_on", given.get("item", ""), "paid")],
+        "cite": [(f"cited.{given.get('stance')}", given.get("source", ""), "source")],
+        "trait": [("trait", given.get("person", ""), "trait")],
+        "term": [("term", given.get("term", ""), "definition")],
+    }
+    values = {name: value for name, value in given.items() if isinstance(value, str)}
+    values["option"] = speech.actors[act.role] if act.event == "propose" else name
+    if act.event == "cite":
+        values["source"] = speech.actors[act.role]
+    values["paid"] = (today - timedelta(days=given.get("ago", 0))).isoformat()
+    goal = "" if act.event in ("trait", "term") else speech.goal
+    return [Claimed(*about, goal, values[words], words, voids) for *about, words in told[act.event]]

@@ -1,0 +1,249 @@
+"""Turns meetings into sessions with words, and keeps for every word of gold where it stands.
+
+What a turn leaves out ("it", "the second hall you proposed", no mention of what for) is resolved through other turns;
+those become part of the statement, so gold evidence is all that somebody needs who reads nothing else.
+"""
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+from stitchjam.data.worlds.cast import Cast
+from stitchjam.data.worlds.dates import say_day
+from stitchjam.data.worlds.plots import Act
+from stitchjam.data.worlds.records import Dials, Fact, Place, Reference, SessionGold, Statement, TurnGold
+from stitchjam.data.worlds.references import Listener, Speech
+from stitchjam.data.worlds.schedule import Meeting, Segment
+from stitchjam.data.worlds.sentences import Claimed, EVENTS, Sentence, Speaker
+from stitchjam.data.worlds.wording import Text, Wording, fill
+
+__all__ = ["Line", "Teller", "Told"]
+
+_HELPERS = {"tool": ("the assistant", "Assistant"), "trip": ("the travel agent", "Travel agent")}
+_PAIRED = {"dialogue": 0.5, "trip": 0.6, "tool": 0.7, "debate": 0.15}  # how often a value answers a question
+_REPORTED = ("inform", "feature", "propose")  # what an agent does; the rest its user decides
+_LETTER = 4  # acts in a mail, at most
+_SIGHT = 0.3  # share of chatter that mentions an option
+
+
+class Line(NamedTuple):
+    """A turn as a program sees it."""
+
+    id: str
+    speaker: str
+    text: str
+
+
+class Told(NamedTuple):
+    """A session as a program sees it, with its gold."""
+
+    id: str
+    time: str
+    lines: tuple[Line, ...]
+    gold: SessionGold
+
+
+class Teller:
+    """Tells the meetings of a world, one after the other."""
+
+    def __init__(self, dials: Dials, cast: Cast, wording: Wording):
+        self.chatter = dials.chatter / (1 - dials.chatter)
+        self.cast, self.wording, self.listener = cast, wording, Listener()
+        self.dice = Random(f"{dials.seed}/tell")
+        self.facts = 0
+
+    def tell(self, meeting: Meeting) -> Told:
+        """A meeting in words."""
+        session = _Session(self, meeting)
+        session.run()
+        for segment in meeting.segments:
+            if segment.last:
+                self.listener.proposals.pop(segment.plot.goal.name, None)
+        groups = tuple(dict.fromkeys(segment.plot.goal.table["group"] for segment in meeting.segments))
+        turns = tuple(session.gold)
+        gold = SessionGold(
+            id=session.id, day=meeting.time.date(), style=meeting.style, groups=groups or ("small talk",), turns=turns
+        )
+        return Told(session.id, meeting.time.isoformat(timespec="minutes"), tuple(session.lines), gold)
+
+    def fact(self, claimed: Claimed) -> Fact:
+        """A fact with the next id."""
+        self.facts += 1
+        relation, subject, goal, value, _, voids = claimed
+        return Fact(
+            id=f"f{self.facts}", relation=relation, subject=subject, goal=goal, value=value, at=self.facts, voids=voids
+        )
+
+
+class _Session:
+    """One session while it is told."""
+
+    def __init__(self, teller: Teller, meeting: Meeting):
+        self.teller, self.meeting, self.style = teller, meeting, meeting.style
+        self.dice, self.wording = teller.dice, teller.wording
+        self.speaker = Speaker(teller.wording, teller.listener, teller.dice)
+        self.id = f"s{meeting.number + 1:04}"
+        self.today, self.owed = meeting.time.date(), self.dice.random()
+        self.lines: list[Line] = []
+        self.gold: list[TurnGold] = []
+        teller.listener.topic, teller.listener.last, teller.listener.person = ("", ""), None, None
+
+    def run(self) -> None:
+        self.actors, self.names = self._actors(self.meeting.team[0])
+        if self.style == "notes":
+            present = f"Minutes of {say_day(self.today)}. Present: {' and '.join(self.meeting.team)}."
+            self._add("Minutes", Text.of(present), "")
+        if self.style != "mail":
+            for act in self.meeting.talk:
+                self._turn(act, "")
+                self._chat()
+            if not self.meeting.segments:
+                self._chat(at_least=3)
+        elif self.meeting.talk or not self.meeting.segments:
+            self._letter(self.meeting.talk, None)
+        for segment in self.meeting.segments:
+            self.actors, self.names = self._actors(segment.plot.organiser)
+            (self._letters if self.style == "mail" else self._spoken)(segment)
+            self.teller.listener.topic = ("", "")
+
+    def _actors(self, organiser: str) -> tuple[tuple[str, str], tuple[str, str]]:
+        """The two who act in this session: as facts call them, and as speakers of turns."""
+        partner = next(name for name in self.meeting.team if name != organiser)
+        acting, speaking = _HELPERS.get(self.style, (partner, partner))
+        names = ("Minutes", "Minutes") if self.style == "notes" else (organiser, speaking)
+        return (organiser, acting), names
+
+    def _spoken(self, segment: Segment) -> None:
+        self._open(segment)
+        for act in segment.acts:
+            act = self._cast_in_role(act)
+            if act.event == "inform" and self.dice.random() < _PAIRED.get(self.style, 0):
+                self._answered(act, segment)
+            else:
+                self._turn(act, segment.plot.goal.name, segment.plot.goal.table["date"])
+            self._chat(segment)
+
+    def _cast_in_role(self, act: Act) -> Act:
+        """With an agent at hand, the agent reports and the user decides."""
+        if self.style not in _HELPERS or act.event == "propose":
+            return act
+        return Act(act.event, int(act.event in _REPORTED), act.fields)
+
+    def _open(self, segment: Segment) -> None:
+        new = segment.plot.goal.name not in self.teller.listener.proposals
+        self._turn(Act("open" if new else "reopen", 0), segment.plot.goal.name)
+
+    def _speech(self, goal: str, role: int) -> Speech:
+        return Speech(self._next(), self.style, goal, self.actors, None if self.style == "notes" else role)
+
+    def _next(self) -> str:
+        return f"{self.id}t{len(self.lines) + 1:02}"
+
+    def _turn(self, act: Act, goal: str, happens: str = "") -> None:
+        told = self.speaker.tell(act, self._speech(goal, act.role), self.today, happens)
+        self._add(self.names[act.role], told.text, "" if act.event in ("trait", "term") else goal, [(told, act, 0)])
+
+    def _answered(self, act: Act, segment: Segment) -> None:
+        """A question and the bare value, which is understood through the question."""
+        goal, asker = segment.plot.goal.name, 0 if self.style in _HELPERS else 1 - act.role
+        names = (self.names[asker], self.names[act.role])
+        ask = Act("ask", asker, act.fields)
+        if self.style == "tool":
+            ask, names = Act("call", 1, act.fields), (self.names[1], "Tool")
+        speech = self._speech(goal, ask.role)
+        asked = self.speaker.tell(ask, speech, self.today)
+        self._add(names[0], asked.text, goal, [(asked, ask, 0)])
+        told = self.speaker.answer(act, self._speech(goal, act.role), asked, speech.turn)
+        self._add(names[1], told.text, goal, [(told, act, 0)])
+
+    def _letters(self, segment: Segment) -> None:
+        """The acts of each sender in mails of a few."""
+        letter: list[Act] = []
+        for act in segment.acts:
+            if letter and (letter[0].role != act.role or len(letter) == _LETTER):
+                self._letter(letter, segment)
+                letter = []
+            letter.append(act)
+        if letter:
+            self._letter(letter, segment)
+
+    def _letter(self, acts: Sequence[Act], segment: Segment | None) -> None:
+        role = acts[0].role if acts else 0
+        goal = segment.plot.goal.name if segment else ""
+        happens = segment.plot.goal.table["date"] if segment else ""
+        speech = self._speech(goal, role)
+        ways = self.wording.templates("subject" if goal else "letter", self.style)
+        head = f"Subject: {fill(self.dice.choice(ways), {'goal': goal}).plain}\n\nHi {self.actors[1 - role]},\n\n"
+        text = head + self.dice.choice(self.wording["chatter"]["mail_open"])
+        listener = self.teller.listener
+        listener.topic, listener.last, listener.person = (goal, speech.turn), None, None
+        told: list[tuple[Sentence, Act, int]] = []
+        for act in acts:
+            one = self.speaker.tell(act, speech, self.today, happens)
+            told.append((one, act, len(text) + 1))
+            text += f" {one.text.plain}"
+        close = self.dice.choice(self.wording["chatter"]["mail_close"])
+        self._add(self.names[role], Text.of(f"{text} {close}\n\n{self.actors[role]}"), goal, told)
+
+    def _add(self, speaker: str, text: Text, scope: str, told: Sequence[tuple[Sentence, Act, int]] = ()) -> None:
+        """A turn with its gold. `told` are its sentences with their acts and where they start."""
+        turn, plain = self._next(), text.plain
+        self.lines.append(Line(turn, speaker, plain))
+        statements: list[Statement] = []
+        references: list[Reference] = []
+        for one, act, start in told:
+            found = [self._statement(one, claimed, turn, start) for claimed in one.claims]
+            if "right" in act.fields and found and act.event != "fix":
+                self.teller.listener.mistakes[id(act.fields)] = found[0].fact.id
+            statements += found
+            references += self._references(one, start)
+        self.gold.append(
+            TurnGold(
+                id=turn,
+                scope=scope,
+                events=tuple(dict.fromkeys(one.event for one, _, _ in told)) or (EVENTS["chatter"],),
+                types=tuple(dict.fromkeys(name for one, _, _ in told for name in one.types)),
+                references=tuple(references),
+                statements=tuple(statements),
+            )
+        )
+
+    def _statement(self, told: Sentence, claimed: Claimed, turn: str, start: int) -> Statement:
+        first, end = told.text.place(claimed.field)
+        place = Place(turn=turn, start=start + first, end=start + end, text=told.text.plain[first:end])
+        return Statement(fact=self.teller.fact(claimed), place=place, through=tuple(sorted(told.through)))
+
+    def _references(self, told: Sentence, start: int) -> Iterator[Reference]:
+        for field, mention in told.mentions.items():
+            if mention.words != mention.means:
+                first, end = told.text.place(field)
+                words, through = told.text.plain[first:end], tuple(sorted(mention.through))
+                yield Reference(start=start + first, end=start + end, text=words, means=mention.means, through=through)
+
+    def _chat(self, segment: Segment | None = None, at_least: int = 0) -> None:
+        """As much small talk as the dial asks for since the last."""
+        self.owed += self.teller.chatter + at_least
+        while self.owed >= 1:
+            lines = self._small_talk(segment)
+            for speaker, words in lines:
+                self._add(speaker, Text.of(words), "")
+            self.owed -= len(lines)
+            self.teller.listener.last = self.teller.listener.person = None
+
+    def _small_talk(self, segment: Segment | None) -> list[tuple[str, str]]:
+        pool, role = self.wording["chatter"], self.dice.randrange(2)
+        if segment and self.dice.random() < _SIGHT and self.style != "notes":
+            options = [option for group in segment.plot.options.values() for option in group]
+            template = self._draw("sight", pool["sight"])
+            return [(self.names[role], fill(template, {"option": self.dice.choice(options).name}).plain)]
+        if self.style in ("notes", "debate"):
+            return [(self.names[role], self._draw(self.style, pool[self.style]))]
+        if self.dice.random() < 0.4 and self.lines:
+            return [(self.names[role], self._draw("single", pool["single"]))]
+        table = {"tool": "agent"}.get(self.style, self.style if self.style == "trip" else "pair")
+        first, second = self._draw(table, pool[table])
+        names = (self.names[1], self.names[0]) if table == "agent" else (self.names[0], self.names[1])
+        return [(names[0], first), (names[1], second)]
+
+    def _draw(self, deck: str, lines: list[Any]) -> Any:
+        return self.teller.cast.draw(f"chatter/{deck}", lines)
