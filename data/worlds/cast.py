@@ -12,9 +12,10 @@ from stitchjam.data.worlds.wording import Wording, fill
 __all__ = ["Cast", "Goal", "Option"]
 
 _SHARED = 6  # options of a kind that goals share at full overlap
+_TOWNS = 8  # in which trips of a world go; the hotels and restaurants are split among them
 _FEW = 3  # people, places and parts that goals share at full overlap
 _TEAMS = 10
-_FAMILIES = {"occasion": 0.35, "trip": 0.25, "works": 0.2, "software": 0.2}
+_FAMILIES = ("occasion", "trip", "works", "software")
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class Cast:
         half = len(others) // 2
         self.guests = [name for name, _, _ in others[:half]]
         self.friends = {name: trait for name, _, trait in others[half:]}
+        self.towns = self.dice.sample(wording["goals"]["trip"]["places"], _TOWNS)
+        self.families = self.dice.sample(_FAMILIES, len(_FAMILIES))
         self.decks: dict[str, _Deck] = {}
         self.goals: set[str] = set()
 
@@ -82,11 +85,13 @@ class Cast:
     def goal(self) -> Goal:
         """A goal whose name no other goal of the world has; when few words give no new one, all words are used."""
         for few in (*[_FEW] * 20, *[0] * 1000):
-            family = self.dice.choices(list(_FAMILIES), list(_FAMILIES.values()))[0]
+            # With overlap, most goals are of one family: only those share options.
+            weights = [(1 - 0.9 * self.overlap) ** rank for rank in range(len(_FAMILIES))] if few else None
+            family = self.dice.choices(self.families, weights)[0]
             table = self.wording["goals"][family]
             fields = {
                 "person": self.shared(f"{family}/guest", self.guests, few),
-                "place": self.shared(f"{family}/place", table.get("places", [""]), few),
+                "place": self.shared(f"{family}/place", self._places(family, table), few),
                 "part": self.shared(f"{family}/part", table.get("parts", [""]), few),
             }
             name = fill(self.shared(f"{family}/name", table["names"], few), fields).plain
@@ -95,13 +100,15 @@ class Cast:
                 return Goal(name, family, fields["place"], table)
         raise UsageError("the wording has no more names for goals; ask for fewer sessions")
 
+    def _places(self, family: str, table: Mapping[str, Any]) -> list[str]:
+        return self.towns if family == "trip" else table.get("places", [""])
+
     def options(self, kind: str, place: str, count: int) -> list[Option]:
         """Different options of a kind; hotels and restaurants stand in one town each, so only its trips share them."""
         names = self.wording["kinds"][kind]["names"]
         if place and kind in ("hotel", "restaurant"):
-            towns = self.wording["goals"]["trip"]["places"]
-            few = len(names) // 8
-            at = towns.index(place) % 8 * few
+            few = len(names) // _TOWNS
+            at = self.towns.index(place) * few
             names = names[at : at + few]
             return [Option(*pair, kind) for pair in self.dice.sample(names, min(count, len(names)))]
         found: dict[str, Option] = {}

@@ -14,7 +14,11 @@ from stitchjam.data.worlds.dates import read_date
 from stitchjam.data.worlds.query import known_from, solve
 from stitchjam.data.worlds.records import Fact, Query, Statement, WorldQuestion
 
-__all__ = ["Fault", "World", "answer_from", "faults"]
+__all__ = ["Fault", "Known", "answer_from", "faults"]
+
+
+# Relations whose values many subjects share by their nature, such as who proposed something.
+_SHARED = ("proposed", "recommended", "feature", "chosen", "charge", "date", "paid_on")
 
 
 class Fault(NamedTuple):
@@ -24,8 +28,8 @@ class Fault(NamedTuple):
     why: str
 
 
-class World(NamedTuple):
-    """What the checks of some questions need of a world.
+class Known(NamedTuple):
+    """What the checks of some questions need to know of a world.
 
     Attributes:
         statements: at least those that a pattern of the questions could fit.
@@ -43,11 +47,11 @@ def answer_from(query: Query, facts: Sequence[Fact]) -> str:
     return solve(query, facts).answer or NOT_MENTIONED
 
 
-def faults(question: WorldQuestion, world: World) -> list[Fault]:
+def faults(question: WorldQuestion, known: Known) -> list[Fault]:
     """All faults of a question, in the order of the checks."""
-    relevant = [one for one in world.statements if _could_matter(one.fact, question.query)]
+    relevant = [one for one in known.statements if _could_matter(one.fact, question.query)]
     checks = (_leak, _second_answer, _evidence, _clues)
-    return [*_places(question, world), *(fault for check in checks for fault in check(question, relevant))]
+    return [*_places(question, known), *(fault for check in checks for fault in check(question, relevant))]
 
 
 def _could_matter(fact: Fact, query: Query) -> bool:
@@ -70,7 +74,7 @@ def _second_answer(question: WorldQuestion, world: Sequence[Statement]) -> Itera
     elif question.query.how == "one" and not question.query.form and solution.used:
         value = solution.used[-1]
         for fact in _facts(world):
-            near = fact.goal == value.goal or fact.subject == value.subject
+            near = not value.relation.endswith(_SHARED) and (fact.goal == value.goal or fact.subject == value.subject)
             if fact.id != value.id and near and (fact.relation, fact.value) == (value.relation, value.value):
                 yield Fault("second answer", f"{fact.subject!r} has the same {fact.relation} in {fact.goal!r}")
 
@@ -102,8 +106,8 @@ def _clues(question: WorldQuestion, world: Sequence[Statement]) -> Iterator[Faul
             yield Fault("clue", f"the clues leave {together or 'no'} candidates")
 
 
-def _places(question: WorldQuestion, world: World) -> Iterator[Fault]:
-    told = {(one.place.turn, one.place.start, one.place.end): one.fact for one in world.statements}
+def _places(question: WorldQuestion, known: Known) -> Iterator[Fault]:
+    told = {(one.place.turn, one.place.start, one.place.end): one.fact for one in known.statements}
     for one in question.evidence:
         if (one.role == "states") != bool(one.places):
             yield Fault("span", f"{one.turn} {one.role}, and has {len(one.places)} places")
@@ -111,10 +115,10 @@ def _places(question: WorldQuestion, world: World) -> Iterator[Fault]:
             fact = told.get((place.turn, place.start, place.end))
             if fact is None or place.turn != one.turn:
                 yield Fault("span", f"nothing is stated at {place.start}:{place.end} of {place.turn}")
-            elif world.texts.get(place.turn, "")[place.start : place.end] != place.text:
+            elif known.texts.get(place.turn, "")[place.start : place.end] != place.text:
                 yield Fault("span", f"{place.turn} does not read {place.text!r} at {place.start}:{place.end}")
             elif fact.relation in ("date", "paid_on"):
-                yield from _date(place.text, world.days[one.session], fact)
+                yield from _date(place.text, known.days[one.session], fact)
 
 
 def _date(words: str, said: date, fact: Fact) -> Iterator[Fault]:

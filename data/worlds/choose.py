@@ -9,7 +9,7 @@ from typing import NamedTuple
 from stitchjam.data.records import NOT_MENTIONED
 from stitchjam.data.worlds.asking import FAMILIES
 from stitchjam.data.worlds.asking.draft import Draft
-from stitchjam.data.worlds.checks import World, faults
+from stitchjam.data.worlds.checks import Known, faults
 from stitchjam.data.worlds.dates import read_date
 from stitchjam.data.worlds.query import solve
 from stitchjam.data.worlds.records import Dials, Evidence, Fact, Place, Query, Statement, Style, WorldQuestion
@@ -80,7 +80,7 @@ class Chosen(NamedTuple):
 
 
 def choose(
-    pool: Pool, number: int, name: str, world: World, styles: Mapping[str, Style], other_names: Mapping[str, str]
+    pool: Pool, number: int, name: str, known: Known, styles: Mapping[str, Style], other_names: Mapping[str, str]
 ) -> Chosen:
     """Questions without faults, type by type in turn until there are enough or no drafts are left.
 
@@ -88,7 +88,7 @@ def choose(
         pool: the drafts.
         number: how many questions.
         name: of the world; ids begin with it.
-        world: what the checks need.
+        known: what the checks need.
         styles: of sessions, by id.
         other_names: of options, which count as answers too.
     """
@@ -98,10 +98,11 @@ def choose(
     while len(found) < number and any(queues.values()):
         for queue in queues.values():
             while queue and len(found) < number:
-                question = _question(queue.popleft(), f"{name}-q{len(found) + 1:03}", world, styles, other_names)
-                wrong = ["asked before"] if question.text in asked else [one.kind for one in faults(question, world)]
+                question = _question(queue.popleft(), f"{name}-q{len(found) + 1:03}", known, styles, other_names)
+                query = question.query.model_dump_json()
+                wrong = ["asked before"] if query in asked else [one.kind for one in faults(question, known)]
                 if not wrong:
-                    asked.add(question.text)
+                    asked.add(query)
                     found.append(question)
                     break
                 refused.update(wrong[:1])
@@ -109,13 +110,13 @@ def choose(
 
 
 def _question(
-    draft: Draft, id: str, world: World, styles: Mapping[str, Style], other_names: Mapping[str, str]
+    draft: Draft, id: str, known: Known, styles: Mapping[str, Style], other_names: Mapping[str, str]
 ) -> WorldQuestion:
-    facts = sorted((one.fact for one in world.statements), key=lambda fact: fact.at)
+    facts = sorted((one.fact for one in known.statements), key=lambda fact: fact.at)
     solution = solve(draft.query, facts)
     unanswerable = draft.type == "unanswerable"
     answer = NOT_MENTIONED if unanswerable or solution.answer is None else solution.answer
-    evidence = () if unanswerable else _evidence(solution.used, world.statements)
+    evidence = () if unanswerable else _evidence(solution.used, known.statements)
     return WorldQuestion(
         id=id,
         text=draft.text[:1].upper() + draft.text[1:],

@@ -20,14 +20,14 @@ from stitchjam.data.errors import UsageError
 from stitchjam.data.worlds.asking import drafts
 from stitchjam.data.worlds.asking.draft import Asker, Ledger
 from stitchjam.data.worlds.cast import Cast
-from stitchjam.data.worlds.checks import World
+from stitchjam.data.worlds.checks import Known
 from stitchjam.data.worlds.choose import Chosen, Pool, choose, wanted
 from stitchjam.data.worlds.records import Dials, SessionGold, Statement, WorldQuestion
 from stitchjam.data.worlds.schedule import meetings
 from stitchjam.data.worlds.tell import Teller, Told
 from stitchjam.data.worlds.wording import Wording, open_wording
 
-__all__ = ["FORMAT", "generate_world"]
+__all__ = ["FORMAT", "file_hash", "generate_world"]
 
 FORMAT = 1
 _RECENT = 8  # finished goals that a question about another one may go back to
@@ -127,14 +127,13 @@ class _Generator:
         """Read the gold back for what the drafts are about, and keep those that pass all checks."""
         fits = wanted(draft for kept in self.pool.kept.values() for draft in kept)
         statements: list[Statement] = []
-        sessions: dict[str, SessionGold] = {}
+        days, styles = {}, {}
         for gold in self._gold():
             statements += [one for turn in gold.turns for one in turn.statements if fits(one.fact)]
-            sessions[gold.id] = gold.model_copy(update={"turns": ()})
-        world = World(statements, self._texts(statements), {id: gold.day for id, gold in sessions.items()})
-        styles = {id: gold.style for id, gold in sessions.items()}
+            days[gold.id], styles[gold.id] = gold.day, gold.style
+        known = Known(statements, self._texts(statements), days)
         names = {name: other for kind in self.wording["kinds"].values() for name, other in kind["names"]}
-        return choose(self.pool, self.dials.questions, self.name, world, styles, names)
+        return choose(self.pool, self.dials.questions, self.name, known, styles, names)
 
     def _gold(self) -> Iterator[SessionGold]:
         with self._path("gold").open(encoding="utf-8") as lines:
@@ -158,13 +157,13 @@ class _Generator:
             "counts": {**dict(sorted(counts.items())), "questions": len(chosen.questions)},
             "types": dict(sorted(types.items())),
             "refused": dict(chosen.refused),
-            "sha256": {path.name: _hash(path) for path in sorted(self.folder.glob("*.jsonl"))},
+            "sha256": {path.name: file_hash(path) for path in sorted(self.folder.glob("*.jsonl"))},
         }
 
     @property
     def split(self) -> str:
         """Frozen by the hash of what was told: three worlds of five are for training."""
-        return "train" if int(_hash(self._path("sessions"))[:8], 16) % 5 < 3 else "held_out"
+        return "train" if int(file_hash(self._path("sessions"))[:8], 16) % 5 < 3 else "held_out"
 
     def _path(self, what: str) -> Path:
         return self.folder / f"{self.name}.{what}.jsonl"
@@ -182,15 +181,12 @@ def _line(file: TextIO, row: dict[str, Any]) -> None:
     file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return file_digest(file)
-
-
-def file_digest(file: Any) -> str:
+def file_hash(path: Path) -> str:
+    """The sha256 of a file, read in blocks."""
     digest = sha256()
-    while block := file.read(1 << 20):
-        digest.update(block)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
     return digest.hexdigest()
 
 

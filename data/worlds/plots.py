@@ -129,6 +129,8 @@ class _Writer:
         names = list(self.cast.wording.attributes(kind))[which]
         options = self.dice.sample(self.plot.options[kind], len(self.plot.options[kind]))
         found = {one: [self._inform(one, name) for name in names if self.dice.random() < 0.7] for one in options}
+        if not any(found.values()):
+            found[options[0]].append(self._inform(options[0], names[0]))
         for act in self._praise(kind) if praise else []:
             found[act.fields["option"]].append(act)
         return [act for acts in found.values() for act in self.dice.sample(acts, len(acts))]

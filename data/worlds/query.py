@@ -113,7 +113,8 @@ def _gap(query: Query, matches: list[_Match]) -> Solution:
     if len(matches) != 1:
         return Solution(None)
     first, second = (matches[0].values[name] for name in query.give)
-    return Solution(_with_unit(abs(_number(first) - _number(second)), first), _used(matches))
+    apart = abs(_number(first) - _number(second))
+    return Solution(query.form.format(f"{apart:g}") if query.form else _with_unit(apart, first), _used(matches))
 
 
 def _days(query: Query, matches: list[_Match]) -> Solution:

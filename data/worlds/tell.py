@@ -95,7 +95,7 @@ class _Session:
             self._add("Minutes", Text.of(present), "")
         if self.style != "mail":
             for act in self.meeting.talk:
-                self._turn(act, "")
+                self._turn(self._cast_in_role(act), "")
                 self._chat()
             if not self.meeting.segments:
                 self._chat(at_least=3)
@@ -231,7 +231,7 @@ class _Session:
             self.teller.listener.last = self.teller.listener.person = None
 
     def _small_talk(self, segment: Segment | None) -> list[tuple[str, str]]:
-        pool, role = self.wording["chatter"], self.dice.randrange(2)
+        pool, role = self.wording["chatter"], 0 if self.style in _HELPERS else self.dice.randrange(2)
         if segment and self.dice.random() < _SIGHT and self.style != "notes":
             options = [option for group in segment.plot.options.values() for option in group]
             template = self._draw("sight", pool["sight"])

@@ -24,7 +24,7 @@ def updates(ask: Asker) -> Iterator[Draft]:
 def temporal(ask: Asker) -> Iterator[Draft]:
     """Temporal arithmetic: days between two dates, of which one or both may be told relative to the day of talking."""
     dates = ask.ledger.of("date")
-    if len(dates) > 1 and dates[0].value != dates[-1].value:
+    if len(dates) > 1 and not ask.ledger.corrected("date"):
         query = Query(where=(ask.here("date", value="?d"),), give=("?d",), how="days")
         yield Draft("temporal_arithmetic", ask.words("moved_days"), query, "days", hops=2)
     for fact in ask.some(ask.ledger.of("paid_on"), 2):

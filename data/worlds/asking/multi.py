@@ -43,7 +43,9 @@ def _between_goals(ask: Asker) -> Iterator[Draft]:
         )
         of = ask.fill(ask.attribute(fact.relation)["of"], option=fact.subject)
         text = ask.words("differ_goals", of=of, other_goal=goal)
-        yield Draft("comparison", text, Query(where=(here, there), give=("?a", "?b"), how="gap"), fact.relation, hops=2)
+        unit = ask.attribute(fact.relation).get("unit", "")
+        query = Query(where=(here, there), give=("?a", "?b"), how="gap", form=unit)
+        yield Draft("comparison", text, query, f"{fact.relation} difference", hops=2)
 
 
 def intersections(ask: Asker) -> Iterator[Draft]:
@@ -74,6 +76,12 @@ def _asked(ask: Asker, fact: Fact, option: str) -> str:
     return ask.asks(fact.relation, option)
 
 
+def _asked_of(ask: Asker, fact: Fact, kind: str, description: str) -> str:
+    """The same for a long description, which comes first in a sentence of its own."""
+    question = _asked(ask, fact, ask.describe("this", kind=kind))
+    return ask.describe("think_of", description=description, question=question)
+
+
 def provenance(ask: Asker) -> Iterator[Draft]:
     """Provenance tracing: something is described by what another session says about it, and never named."""
     for kind in ask.kinds:
@@ -100,7 +108,7 @@ def _by_recommendation(ask: Asker, kind: str, praise: Fact) -> Iterator[Draft]:
             known = Pattern(relation="trait", subject="?p", value=trait)
             praised = ask.here(praise.relation, subject="?o", value="?p")
             who = ask.describe("trait", trait=trait)
-            text = _asked(ask, fact, ask.describe("recommended", kind=kind, person=who))
+            text = _asked_of(ask, fact, kind, ask.describe("recommended", kind=kind, person=who))
             query = Query(where=(known, praised, asked), give=("?v",))
             yield Draft("provenance_tracing", text, query, fact.relation, hops=3)
 
@@ -115,7 +123,7 @@ def _by_final_choice(ask: Asker, kind: str, other: Ledger) -> Iterator[Draft]:
         asked = ask.here(fact.relation, subject="?o", value="?v")
         for hops, goal, who, before in _ways_to(ask, other.goal, person, trait):
             final = Pattern(relation=f"{kind}.chosen", subject=kind, goal=goal, value="?o", last=True)
-            text = _asked(ask, fact, ask.describe("final", kind=kind, goal=who))
+            text = _asked_of(ask, fact, kind, ask.describe("final", kind=kind, goal=who))
             query = Query(where=(*before, final, asked), give=("?v",))
             yield Draft("provenance_tracing", text, query, fact.relation, hops=hops)
 

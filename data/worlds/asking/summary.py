@@ -14,7 +14,7 @@ def evolutions(ask: Asker) -> Iterator[Draft]:
         if len(ask.ledger.of(f"{kind}.chosen")) > 1:
             query = Query(where=(_chosen(ask, kind),), give=("?o",), how="list")
             yield Draft("state_evolution", ask.words("evolution", kind=kind), query, f"{kind}s")
-    if len(ask.ledger.of("date")) > 1:
+    if len(ask.ledger.of("date")) > 1 and not ask.ledger.corrected("date"):
         query = Query(where=(ask.here("date", value="?d"),), give=("?d",), how="list")
         yield Draft("state_evolution", ask.words("dates"), query, "dates")
 
