@@ -59,5 +59,5 @@ $(INSTALLED): pyproject.toml
 		{ echo "stitchjam needs Python 3.10 to 3.14; run: make PYTHON=python3.12"; exit 1; }
 	@echo "installing stitchjam and its tools into .venv (a minute or two)"
 	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear .venv
-	@$(BIN)/python -m pip install --quiet --editable '.[local,dev]'
+	@$(BIN)/python -m pip install --quiet --editable '.[local,report,dev]'
 	@touch $@

@@ -16,6 +16,7 @@ from stitchjam.data.readers import (
 )
 from stitchjam.data.records import Question
 from stitchjam.data.store import Store
+from stitchjam.data.worlds.folder import is_world, read_worlds
 
 __all__ = ["Case", "Data", "load_cases", "load_data", "load_sample"]
 
@@ -69,7 +70,11 @@ class Case(NamedTuple):
 def load_cases(
     history: Path | None = None, questions: Path | None = None, memory: Path | None = None, encoder: str = "static"
 ) -> tuple[Case, ...]:
-    """Like `load_data`; a LoCoMo file gives a case for each conversation, with the questions that it holds."""
+    """Like `load_data`; a LoCoMo file gives a case for each conversation, a folder of worlds one for each world."""
+    if history is not None and is_world(history):
+        return tuple(
+            Case(world.name, Store.of(world.history, encoder), world.questions) for world in read_worlds(history)
+        )
     if history is not None and questions is None and detect_format(history) == "locomo":
         return tuple(
             Case(one.history.id, Store.of(one.history, encoder), one.questions, one.problems)

@@ -9,14 +9,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
-from stitchjam.data.errors import UsageError
+from stitchjam.data.errors import MissingExtra, UsageError
 from stitchjam.data.records import Record
 from stitchjam.data.worlds.folder import read_worlds
 from stitchjam.data.worlds.generate import generate_world
 from stitchjam.data.worlds.records import Dials
 from stitchjam.optimizers.difficulty import Difficulty, measure
 
-__all__ = ["Curve", "Point", "SWEEPS", "plot", "sweep"]
+__all__ = ["Curve", "Point", "SWEEPS", "draw", "require_drawing", "sweep"]
 
 Dial = Literal["overlap", "sessions"]
 SWEEPS: dict[Dial, tuple[float, ...]] = {
@@ -92,16 +92,21 @@ def _point(value: float, found: Difficulty, types: Sequence[str]) -> Point:
     )
 
 
-def plot(curves: Sequence[Curve], path: Path) -> None:
-    """Draw curves into a picture; the format follows from the name: .svg, .png or .pdf.
-
-    Raises:
-        UsageError: matplotlib is not installed, or the name has another ending.
-    """
+def require_drawing(path: Path) -> None:
+    """Raises UsageError when no picture of that name can be drawn: before work is spent on what it would show."""
     if path.suffix not in (".svg", ".png", ".pdf"):
         raise UsageError(f"{path}: a picture is .svg, .png or .pdf; choose another name")
-    figure_class = _figure_class()
-    figure = figure_class(figsize=(5 * len(curves), 3.6), layout="constrained")
+    _figure_class()
+
+
+def draw(curves: Sequence[Curve], path: Path) -> None:
+    """Draw curves into a picture, side by side; the format follows from the name.
+
+    Raises:
+        UsageError: matplotlib is not installed, or the name has an unknown ending.
+    """
+    require_drawing(path)
+    figure = _figure_class()(figsize=(5 * len(curves), 3.6), layout="constrained")
     for at, curve in enumerate(curves, 1):
         _panel(figure.add_subplot(1, len(curves), at), curve)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +117,7 @@ def _figure_class() -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise UsageError("a picture needs matplotlib; run: pip install 'stitchjam[report]'") from None
+        raise MissingExtra("matplotlib", "report", "a picture") from None
     return Figure
 
 

@@ -110,7 +110,7 @@ class Cast:
             few = len(names) // _TOWNS
             at = self.towns.index(place) * few
             names = names[at : at + few]
-            return [Option(*pair, kind) for pair in self.dice.sample(names, min(count, len(names)))]
+            return [Option(name, other, kind) for name, other in self.dice.sample(names, min(count, len(names)))]
         found: dict[str, Option] = {}
         while len(found) < count:
             name, other = self.shared(kind, names, _SHARED)

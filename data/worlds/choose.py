@@ -1,4 +1,4 @@
-"""Turns drafts into the questions of a world: answered, given their evidence, checked, and spread over types and hops."""
+"""Turns drafts into the questions of a world: answered, given evidence, checked, and spread over types and hops."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from stitchjam.data.worlds.asking.draft import Draft
 from stitchjam.data.worlds.checks import Known, faults
 from stitchjam.data.worlds.dates import read_date
 from stitchjam.data.worlds.query import solve
-from stitchjam.data.worlds.records import Dials, Evidence, Fact, Place, Query, Statement, Style, WorldQuestion
+from stitchjam.data.worlds.records import Dials, Evidence, Fact, Place, Statement, Style, WorldQuestion
 
 __all__ = ["Chosen", "Pool", "choose", "wanted"]
 
@@ -142,7 +142,9 @@ def _evidence(used: Iterable[Fact], statements: Iterable[Statement]) -> tuple[Ev
             for turn in one.through:
                 places.setdefault(turn, [])
     return tuple(
-        Evidence(turn=turn, session=turn.rpartition("t")[0], role="states" if stated else "refers", places=tuple(stated))
+        Evidence(
+            turn=turn, session=turn.rpartition("t")[0], role="states" if stated else "refers", places=tuple(stated)
+        )
         for turn, stated in sorted(places.items())
     )
 

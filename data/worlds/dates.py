@@ -5,9 +5,11 @@ from datetime import date, timedelta
 
 __all__ = ["date_phrases", "read_date", "say_day"]
 
-_MONTHS = "January February March April May June July August September October November December".split()
-_WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-_NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
+_MONTHS: list[str] = "January February March April May June July August September October November December".split()
+_WEEKDAYS: list[str] = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_NUMBERS: list[str] = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
+)
 _NEAR = {0: "today", 1: "tomorrow", 2: "the day after tomorrow", -1: "yesterday", -2: "the day before yesterday"}
 _FAR = {7: "a week from today", 14: "two weeks from today", 21: "three weeks from today", -7: "a week ago today"}
 

@@ -1,10 +1,10 @@
 """Turns dials into a world in a folder: sessions, questions, gold. Sessions stream to disk, so memory stays flat.
 
-    NAME/world.json             dials, split, counts, refused drafts, and the hash of each file
-    NAME/NAME.sessions.jsonl    what programs see; our sessions format
-    NAME/NAME.questions.jsonl   questions with answer, aliases and evidence turns; our questions format
-    NAME/NAME.gold.jsonl        gold of each session: scope, events, types, references, statements of its turns
-    NAME/NAME.asked.jsonl       gold of each question: its query, hops, evidence places
+NAME/world.json             dials, split, counts, refused drafts, and the hash of each file
+NAME/NAME.sessions.jsonl    what programs see; our sessions format
+NAME/NAME.questions.jsonl   questions with answer, aliases and evidence turns; our questions format
+NAME/NAME.gold.jsonl        gold of each session: scope, events, types, references, statements of its turns
+NAME/NAME.asked.jsonl       gold of each question: its query, hops, evidence places
 """
 
 import json
@@ -25,7 +25,7 @@ from stitchjam.data.worlds.choose import Chosen, Pool, choose, wanted
 from stitchjam.data.worlds.records import Dials, SessionGold, Statement, WorldQuestion
 from stitchjam.data.worlds.schedule import meetings
 from stitchjam.data.worlds.tell import Teller, Told
-from stitchjam.data.worlds.wording import Wording, open_wording
+from stitchjam.data.worlds.wording import open_wording
 
 __all__ = ["FORMAT", "file_hash", "generate_world"]
 
@@ -145,7 +145,9 @@ class _Generator:
         """The turns that statements stand in."""
         needed = {one.place.turn for one in statements}
         with self._path("sessions").open(encoding="utf-8") as lines:
-            return {turn["id"]: turn["text"] for line in lines for turn in json.loads(line)["turns"] if turn["id"] in needed}
+            return {
+                turn["id"]: turn["text"] for line in lines for turn in json.loads(line)["turns"] if turn["id"] in needed
+            }
 
     def _about(self, counts: Counter[str], chosen: Chosen) -> dict[str, Any]:
         types = Counter(question.type for question in chosen.questions)

@@ -1,7 +1,7 @@
 """Turns a goal into a plot: what is said about it in each of six beats, still without words.
 
-Options are proposed, asked about, ruled out, chosen and changed again, dates are set and moved, bills are paid. Beats of
-several plots run side by side, with the same people and options: the same hall has another price for another evening.
+Options are proposed, asked about, ruled out, chosen and changed again, dates are set and moved, bills are paid. Beats
+of several plots run side by side, with the same people and options: one hall has another price for another evening.
 """
 
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
 """Turns a query and facts into the answer: the one piece of logic behind gold, evidence, oracle and checks.
 
-Gold is the answer from all facts of a world. Evidence is what that answer used. The oracle sees only the evidence, and a
-check leaves facts out or puts some in: always this function, on other facts.
+Gold is the answer from all facts of a world. Evidence is what that answer used. The oracle sees only the evidence, and
+a check leaves facts out or puts some in: always this function, on other facts.
 """
 
 import re
@@ -49,7 +49,7 @@ def solve(query: Query, facts: Sequence[Fact]) -> Solution:
 
 
 def _fitting(pattern: Pattern, facts: Iterable[Fact]) -> list[Fact]:
-    """Facts with the pattern's constants; with `last`, only the newest about each property counts, and then its value."""
+    """Facts with the pattern's constants; with `last`, only the newest about each property, whatever its value."""
     found = [fact for fact in facts if _same(pattern, fact, ("relation", "subject", "goal"))]
     if pattern.last:
         found = list({(fact.subject, fact.goal): fact for fact in found}.values())
@@ -66,7 +66,11 @@ def _join(match: _Match, pattern: Pattern, fact: Fact) -> _Match | None:
     values = dict(match.values)
     for field in ("subject", "goal", "value"):
         name = getattr(pattern, field)
-        if name.startswith("?") and name != "?" and values.setdefault(name, getattr(fact, field)) != getattr(fact, field):
+        if (
+            name.startswith("?")
+            and name != "?"
+            and values.setdefault(name, getattr(fact, field)) != getattr(fact, field)
+        ):
             return None
     return _Match(values, (*match.facts, fact))
 

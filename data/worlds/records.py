@@ -101,7 +101,7 @@ class Reference(Record):
 
 
 class TurnGold(Record):
-    """Contextual intent of a turn: `scope` is the goal it serves ("" for none), `events` what is done, `types` of what."""
+    """Contextual intent of a turn: the goal it serves ("" for none), what it does, and to which types of things."""
 
     id: str
     scope: str
@@ -138,7 +138,7 @@ class Query(Record):
     """A question in symbols: all patterns must fit at once; then `how` turns the values of `give` into the answer.
 
     one: the only value, or `form` filled with the only values. list: all, in the order told. count, sum: of all.
-    nth: number `n` in the order told. gap, days: difference of the variables of `give`, two of them; `form` is the unit of a gap.
+    nth: number `n` in the order told. gap, days: difference of the two variables of `give`; `form` is a gap's unit.
     more, less: the candidate (`give`, first variable) whose number (second) is greater, or smaller, among `n`.
     `clues`: positions in `where` of clues, none of which is enough alone.
     """

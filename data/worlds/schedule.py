@@ -1,7 +1,7 @@
 """Turns plots into an endless-looking stream of sessions: whose, when, in which style, and what is talked about.
 
-A few plots of each team are told side by side, one or two beats a session. What is kept does not grow with the number of
-sessions: a plot is dropped when its last beat has been told.
+A few plots of each team are told side by side, one or two beats a session. What is kept does not grow with the number
+of sessions: a plot is dropped when its last beat has been told.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from stitchjam.data.worlds.records import Dials, Style
 
 __all__ = ["Meeting", "Segment", "meetings"]
 
-_START = datetime(2026, 1, 5, 9, 0)
+_START = datetime.fromisoformat("2026-01-05T09:00")
 _BEATS = 6
 _ACTIVE = 3  # plots that a team works on at once
 _BOTH = 0.45  # how often a session goes on with two plots
@@ -87,7 +87,9 @@ class _Scheduler:
         return style, [first, *others][:count]
 
     def _style(self, allowed: list[str]) -> Style:
-        weights = {style: weight * max(allowed.count(style), 0) for style, weight in self.dials.styles.items()}
+        weights: dict[Style, float] = {
+            style: weight * max(allowed.count(style), 0) for style, weight in self.dials.styles.items()
+        }
         if not sum(weights.values()):
             weights = dict(self.dials.styles)
         return self.dice.choices(list(weights), list(weights.values()))[0]

@@ -1,4 +1,4 @@
-"""Turns one act into a sentence: its words, the facts that they state, and the turns that resolve what they leave out."""
+"""Turns one act into a sentence: its words, the facts they state, and the turns that resolve what they leave out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,6 +6,7 @@ from datetime import date, timedelta
 from random import Random
 from typing import NamedTuple
 
+from stitchjam.data.worlds.cast import Option
 from stitchjam.data.worlds.dates import date_phrases, say_day
 from stitchjam.data.worlds.plots import Act
 from stitchjam.data.worlds.references import Listener, Mention, Proposal, Referrer, Speech
@@ -109,9 +110,7 @@ class Speaker(NamedTuple):
         told = Sentence(fill(template, fields), EVENTS[act.event], self._types(act))
         told.mentions = {name: one for name, one in (("option", mention), ("she", person)) if one}
         told.through = self._topic(act, speech, template).union(*(one.through for one in told.mentions.values()))
-        told.claims = _claims(
-            act, speech, today, self.listener.mistakes.pop(id(act.fields.get("of")), "")
-        )
+        told.claims = _claims(act, speech, today, self.listener.mistakes.pop(id(act.fields.get("of")), ""))
         self._heard(act, speech, told)
         return told
 
@@ -166,7 +165,7 @@ class Speaker(NamedTuple):
 
     def _words(self, act: Act, speech: Speech, today: date) -> dict[str, str | Text]:
         given = act.fields
-        fields = {name: value for name, value in given.items() if isinstance(value, str)}
+        fields: dict[str, str | Text] = {name: value for name, value in given.items() if isinstance(value, str)}
         fields |= {"goal": speech.goal, "actor": speech.actors[act.role]}
         if option := given.get("option"):
             fields["kind"] = self.wording.noun(option.kind)
@@ -190,27 +189,31 @@ class Speaker(NamedTuple):
         return (*types, *(("date",) if "date" in act.fields else _TYPES.get(act.event, ())))
 
     def _heard(self, act: Act, speech: Speech, told: Sentence) -> None:
-        option, listener = act.fields.get("option"), self.listener
+        """What "it" and "she" mean from here on, and what may be referred to later."""
+        listener, mention = self.listener, told.mentions.get("option")
         if act.event in ("open", "reopen"):
             listener.topic = (speech.goal, speech.turn)
-        mention, person = told.mentions.get("option"), told.mentions.get("she")
         if not mention or act.event == "switch":
             listener.last = None
         elif not mention.pronoun:  # "it" said again still goes back to the turn before that named it
             listener.last = (mention.means, mention.through | {speech.turn})
+        self._heard_person(act, speech, told.mentions.get("she"))
+        if act.event == "propose":
+            self._heard_proposal(act.fields["option"], act, speech, told)
+
+    def _heard_person(self, act: Act, speech: Speech, person: Mention | None) -> None:
         if act.event == "charge":
-            listener.person = (act.fields["person"], frozenset({speech.turn}))
-        elif not person:
-            listener.person = None
-        elif not person.pronoun:
-            listener.person = (person.means, frozenset({speech.turn}))
-        if act.event == "propose" and option:
-            made = listener.proposals.setdefault(speech.goal, [])
-            made.append(Proposal(option.kind, speech.actors[act.role], option.name, speech.turn))
-            if option.name not in listener.other_names and self.dice.random() < _INTRODUCED:
-                listener.other_names[option.name] = speech.turn
-                ways = self.wording.templates("alias", speech.style)
-                told.text = joined([told.text, fill(self.dice.choice(ways), {"other": option.other})], " ")
+            self.listener.person = (act.fields["person"], frozenset({speech.turn}))
+        elif person is None or not person.pronoun:
+            self.listener.person = (person.means, frozenset({speech.turn})) if person else None
+
+    def _heard_proposal(self, option: Option, act: Act, speech: Speech, told: Sentence) -> None:
+        made = self.listener.proposals.setdefault(speech.goal, [])
+        made.append(Proposal(option.kind, speech.actors[act.role], option.name, speech.turn))
+        if option.name not in self.listener.other_names and self.dice.random() < _INTRODUCED:
+            self.listener.other_names[option.name] = speech.turn
+            ways = self.wording.templates("alias", speech.style)
+            told.text = joined([told.text, fill(self.dice.choice(ways), {"other": option.other})], " ")
 
 
 def _claims(act: Act, speech: Speech, today: date, voids: str) -> list[Claimed]:
@@ -243,4 +246,6 @@ def _claims(act: Act, speech: Speech, today: date, voids: str) -> list[Claimed]:
         values["source"] = speech.actors[act.role]
     values["paid"] = (today - timedelta(days=given.get("ago", 0))).isoformat()
     goal = "" if act.event in ("trait", "term") else speech.goal
-    return [Claimed(*about, goal, values[words], words, voids) for *about, words in told[act.event]]
+    return [
+        Claimed(relation, subject, goal, values[words], words, voids) for relation, subject, words in told[act.event]
+    ]

@@ -14,7 +14,7 @@ from stitchjam.data.worlds.plots import Act
 from stitchjam.data.worlds.records import Dials, Fact, Place, Reference, SessionGold, Statement, TurnGold
 from stitchjam.data.worlds.references import Listener, Speech
 from stitchjam.data.worlds.schedule import Meeting, Segment
-from stitchjam.data.worlds.sentences import Claimed, EVENTS, Sentence, Speaker
+from stitchjam.data.worlds.sentences import EVENTS, Claimed, Sentence, Speaker
 from stitchjam.data.worlds.wording import Text, Wording, fill
 
 __all__ = ["Line", "Teller", "Told"]

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from stitchjam.data.worlds.plots import Plot
-from stitchjam.data.worlds.records import Fact, Pattern, Query, Statement, Style
+from stitchjam.data.worlds.records import Fact, Pattern, Query, Statement
 from stitchjam.data.worlds.wording import Text, Wording, fill
 
 __all__ = ["Asker", "Draft", "Ledger"]

@@ -53,7 +53,9 @@ def intersections(ask: Asker) -> Iterator[Draft]:
     for kind in ask.kinds:
         features = ask.ledger.of(f"{kind}.feature")
         names = list(dict.fromkeys(fact.value for fact in features))
-        both = set.intersection(*({f.subject for f in features if f.value == name} for name in names)) if names else set()
+        both = (
+            set.intersection(*({f.subject for f in features if f.value == name} for name in names)) if names else set()
+        )
         if len(names) != 2 or len(both) != 1:
             continue
         clues = tuple(ask.here(f"{kind}.feature", subject="?o", value=name) for name in names)

@@ -28,7 +28,9 @@ def enumerations(ask: Asker) -> Iterator[Draft]:
     for kind in ask.kinds:
         for feature, facts in ask.people(f"{kind}.feature"):
             if len(facts) > 1:
-                query = Query(where=(ask.here(f"{kind}.feature", subject="?o", value=feature),), give=("?o",), how="list")
+                query = Query(
+                    where=(ask.here(f"{kind}.feature", subject="?o", value=feature),), give=("?o",), how="list"
+                )
                 yield Draft("set_enumeration", ask.words("with_feature", kind=kind, feature=feature), query, f"{kind}s")
         if _only_ruled_out(ask, kind) > 1:
             query = Query(where=(ask.here(f"{kind}.ruled_out", subject="?o"),), give=("?o",), how="list")

@@ -1,0 +1,210 @@
+"""Turns the gold of worlds into labelled rows for each step: {"step", "inputs", "outputs", "group"}, one a line.
+
+Rows of steps that have a signature hold its input fields and the fields of its reply, so they can be given to it as
+they are. `group` is the world: rows are split by it, never within it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+from stitchjam.data.errors import UsageError
+from stitchjam.data.records import Session, Turn
+from stitchjam.data.worlds.folder import World
+from stitchjam.data.worlds.records import TurnGold, WorldQuestion
+from stitchjam.data.worlds.sentences import EVENTS
+from stitchjam.programs.render import claim_line, quoted, turn_line
+
+__all__ = ["STEPS", "step_rows"]
+
+_BEFORE = 6  # turns shown before the one that is labelled
+_SCOPES = 8  # candidates for a scope
+_SHOWN = 8  # lines of evidence at most, where the evidence itself is not longer
+_NEW, _NONE = "new", "none"
+Pair = tuple[dict[str, Any], dict[str, Any]]
+
+
+class _Labelled(NamedTuple):
+    """A turn with its gold and the turns before it in its session."""
+
+    turn: Turn
+    gold: TurnGold
+    before: tuple[Turn, ...]
+
+
+def step_rows(worlds: Iterable[World], steps: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """All rows of some worlds, step by step within each.
+
+    Args:
+        worlds: where the rows come from.
+        steps: names in `STEPS`; none means all.
+
+    Raises:
+        UsageError: there are no rows for a step of that name.
+    """
+    if unknown := set(steps) - set(STEPS):
+        raise UsageError(f"no rows for step {sorted(unknown)[0]!r}; there are: {', '.join(STEPS)}")
+    for world in worlds:
+        for step in steps or STEPS:
+            for inputs, outputs in STEPS[step](world):
+                yield {"step": step, "inputs": inputs, "outputs": outputs, "group": world.name}
+
+
+def _labelled(world: World) -> Iterator[_Labelled]:
+    for session, gold in zip(world.history.sessions, world.gold(), strict=True):
+        for at, (turn, label) in enumerate(zip(session.turns, gold.turns, strict=True)):
+            yield _Labelled(turn, label, session.turns[max(0, at - _BEFORE) : at])
+
+
+def _lines(turns: Iterable[Turn], letter: str = "t") -> str:
+    return "\n".join(turn_line(f"{letter}{number}", turn) for number, turn in enumerate(turns, 1))
+
+
+def _said(one: _Labelled) -> dict[str, Any]:
+    return {"before": _lines(one.before), "turn": turn_line("now", one.turn)}
+
+
+def _scopes(world: World) -> Iterator[Pair]:
+    """Which of the newest scopes a turn belongs to, or a new one."""
+    recent: deque[str] = deque(maxlen=_SCOPES)
+    for one in _labelled(world):
+        scope = one.gold.scope
+        if not scope:
+            continue
+        candidates = sorted(recent)
+        shown = "\n".join(f"c{number} | {name}" for number, name in enumerate(candidates, 1))
+        label = f"c{candidates.index(scope) + 1}" if scope in candidates else _NEW
+        yield _said(one) | {"candidates": shown}, {"scope": label}
+        if scope in recent:
+            recent.remove(scope)
+        recent.append(scope)
+
+
+def _events(world: World) -> Iterator[Pair]:
+    """What a turn does; the labels are those that worlds know."""
+    labels = sorted(set(EVENTS.values()))
+    for one in _labelled(world):
+        yield _said(one) | {"labels": labels}, {"events": list(one.gold.events)}
+
+
+def _types(world: World) -> Iterator[Pair]:
+    """Which types of entities a turn is about."""
+    labels = sorted({name for one in _labelled(world) for name in one.gold.types})
+    for one in _labelled(world):
+        if one.gold.types:
+            yield _said(one) | {"labels": labels}, {"types": list(one.gold.types)}
+
+
+def _references(world: World) -> Iterator[Pair]:
+    """What "it" and other words in a turn mean; as many turns without such words as with them."""
+    turns = {turn.external_id: turn for turn in world.history.turns}
+    plain = 0
+    for one in _labelled(world):
+        found = one.gold.references
+        plain += len(found) > 0
+        if not found and (plain < 1 or not one.gold.statements):
+            continue
+        plain -= not found
+        told = sorted(
+            {id for reference in found for id in reference.through} - {turn.external_id for turn in one.before}
+        )
+        before = (*(turns[id] for id in told if id != one.turn.external_id), *one.before)
+        outputs = [{"words": reference.text, "means": reference.means} for reference in found]
+        yield {"before": _lines(before), "turn": turn_line("now", one.turn)}, {"references": outputs}
+
+
+def _groups(world: World) -> Iterator[Pair]:
+    """Which topic group a session belongs to; the first is its main one."""
+    golds = list(world.gold())
+    labels = sorted({name for gold in golds for name in gold.groups})
+    for session, gold in zip(world.history.sessions, golds, strict=True):
+        yield {"session": _lines(session.turns), "labels": labels}, {"groups": list(gold.groups)}
+
+
+def _browsing(world: World) -> Iterator[Pair]:
+    """Which lines of a session state what is asked: the step `browse_source`."""
+    sessions = {session.id: session for session in world.history.sessions}
+    for question in world.asked:
+        for id in dict.fromkeys(one.session for one in question.evidence if one.role == "states"):
+            stated = {one.turn for one in question.evidence if one.role == "states"}
+            lines = [f"t{number}" for number, turn in _numbered(sessions[id]) if turn.external_id in stated]
+            yield {"source": _lines(sessions[id].turns), "request": question.text}, {"lines": lines}
+
+
+def _numbered(session: Session) -> Iterator[tuple[int, Turn]]:
+    return enumerate(session.turns, 1)
+
+
+class _Shown(NamedTuple):
+    """Turns under the labels e1, e2, ... in time order, and which of the evidence is among them."""
+
+    lines: str
+    labels: Mapping[str, str]
+    complete: bool
+
+
+def _states(world: World, question: WorldQuestion, letter: str) -> Iterator[_Shown]:
+    """Two states of knowledge: all evidence with other turns around it, and the same without one piece of it."""
+    dice = Random(f"{world.name}/{question.id}")
+    turns = {turn.external_id: turn for turn in world.history.turns}
+    needed = list(question.turns)
+    sessions = {one.session for one in question.evidence}
+    near = [id for id in turns if id.rpartition("t")[0] in sessions and id not in needed]
+    others = dice.sample(near, min(len(near), max(2, _SHOWN - len(needed))))
+    stated = [one.turn for one in question.evidence if one.role == "states"]
+    for missing in ("", dice.choice(stated)):
+        shown = sorted({*needed, *others} - {missing})
+        labels = {id: f"{letter}{number}" for number, id in enumerate(shown, 1)}
+        lines = "\n".join(claim_line(labels[id], quoted(turns[id])) for id in shown)
+        yield _Shown(lines, labels, not missing)
+
+
+def _single(question: WorldQuestion) -> str:
+    """The turn that states the answer alone, "" where several do."""
+    stated = [one.turn for one in question.evidence if one.role == "states"]
+    return stated[0] if len(stated) == 1 else ""
+
+
+def _covering(world: World) -> Iterator[Pair]:
+    """Which piece of evidence states a needed fact, or none: the step `judge_sufficiency`."""
+    for question in world.asked:
+        if turn := _single(question):
+            for shown in _states(world, question, "e"):
+                inputs = {"evidence": shown.lines, "question": question.text, "need": question.text}
+                yield inputs, {"entry": shown.labels.get(turn, _NONE)}
+
+
+def _sufficiency(world: World) -> Iterator[Pair]:
+    """Whether evidence is enough to answer: coverage of the gold, computed."""
+    for question in world.asked:
+        if question.evidence:
+            for shown in _states(world, question, "e"):
+                covered = [shown.labels[turn] for turn in question.turns if turn in shown.labels]
+                inputs = {"evidence": shown.lines, "question": question.text}
+                yield inputs, {"sufficient": shown.complete, "covered": covered}
+
+
+def _answers(world: World) -> Iterator[Pair]:
+    """The answer and the lines it rests on: the step `answer_question`, when all evidence is shown."""
+    for question in world.asked:
+        if question.evidence:
+            shown = next(_states(world, question, "c"))
+            stated = [shown.labels[one.turn] for one in question.evidence if one.role == "states"]
+            yield (
+                {"context": shown.lines, "question": question.text},
+                {"sources": stated[:3], "answer": question.answer},
+            )
+
+
+STEPS: dict[str, Callable[[World], Iterator[Pair]]] = {
+    "detect_scope": _scopes,
+    "type_event": _events,
+    "type_entities": _types,
+    "resolve_references": _references,
+    "group_session": _groups,
+    "browse_source": _browsing,
+    "judge_sufficiency": _covering,
+    "sufficiency": _sufficiency,
+    "answer_question": _answers,
+}
