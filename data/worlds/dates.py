@@ -5,8 +5,10 @@ from datetime import date, timedelta
 
 __all__ = ["date_phrases", "read_date", "say_day"]
 
-_MONTHS: list[str] = "January February March April May June July August September October November December".split()
-_WEEKDAYS: list[str] = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_MONTHS = tuple[str, ...](
+    "January February March April May June July August September October November December".split()
+)
+_WEEKDAYS = tuple[str, ...]("Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split())
 _NUMBERS: list[str] = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
 )
