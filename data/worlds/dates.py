@@ -9,7 +9,7 @@ _MONTHS = tuple[str, ...](
     "January February March April May June July August September October November December".split()
 )
 _WEEKDAYS = tuple[str, ...]("Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split())
-_NUMBERS: list[str] = (
+_NUMBERS = tuple[str, ...](
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
 )
 _NEAR = {0: "today", 1: "tomorrow", 2: "the day after tomorrow", -1: "yesterday", -2: "the day before yesterday"}
