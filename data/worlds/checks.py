@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from stitchjam.data.records import NOT_MENTIONED
 from stitchjam.data.text import normalise
 from stitchjam.data.worlds.dates import read_date
-from stitchjam.data.worlds.query import known_from, solve
+from stitchjam.data.worlds.query import fits, known_from, solve
 from stitchjam.data.worlds.records import Fact, Query, Statement, WorldQuestion
 
 __all__ = ["Fault", "Known", "answer_from", "faults"]
@@ -69,7 +69,11 @@ def _leak(question: WorldQuestion, _: Sequence[Statement]) -> Iterator[Fault]:
 def _second_answer(question: WorldQuestion, world: Sequence[Statement]) -> Iterator[Fault]:
     solution = solve(question.query, _facts(world))
     answer = solution.answer or NOT_MENTIONED
-    if answer != question.answer:
+    if question.type != "unanswerable" and solution.answer is None:
+        yield Fault("second answer", "the world does not determine one answer")
+    elif question.type == "unanswerable" and any(fits(question.query.where[-1], fact) for fact in _facts(world)):
+        yield Fault("second answer", "the world says something about what is asked")
+    elif answer != question.answer:
         yield Fault("second answer", f"the world says {answer!r}, gold is {question.answer!r}")
     elif question.query.how == "one" and not question.query.form and solution.used:
         value = solution.used[-1]

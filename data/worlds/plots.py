@@ -57,9 +57,9 @@ def write_plot(cast: Cast, dials: Dials, dice: Random, organiser: str, today: da
     return plot
 
 
-def citations(plot: Plot, cast: Cast, dice: Random) -> list[Act]:
-    """What the two sides of a debate cite, for or against an option."""
-    options = [option for group in plot.options.values() for option in group]
+def citations(acts: list[Act], cast: Cast, dice: Random) -> list[Act]:
+    """What the two sides of a debate cite, for or against an option that its acts are about."""
+    options = [act.fields["option"] for act in acts if "option" in act.fields]
     roles = [0, 1, dice.randrange(2), dice.randrange(2)][: dice.randint(2, 4)]
     sources = cast.wording["people"]["sources"]
     return [
@@ -91,9 +91,9 @@ class _Writer:
         proposals = {kind: self._proposals(kind) for kind in kinds}
         charge = Act("charge", 0, {"person": self._friend()})
         opening = [charge, self._date("date"), *(acts[0] for acts in proposals.values())]
-        enquiries = [proposals[kind][1:] + self._enquiry(kind, slice(None), praise=True) for kind in kinds]
+        first = slice(2) if len(kinds) == 1 else slice(None)
+        enquiries = [proposals[kind][1:] + self._enquiry(kind, first, praise=True) for kind in kinds]
         if len(kinds) == 1:  # what is known about the options of a single kind is told in two beats
-            enquiries = [proposals[kinds[0]][1:] + self._enquiry(kinds[0], slice(2), praise=True)]
             enquiries += [self._enquiry(kinds[0], slice(2, None), praise=False)]
         decision = [act for kind in kinds for act in (*self._ruled_out(kind), self._choice(kind))]
         changes = [*self._fixes(), *self._payments(), *self._moves(0.6), *self._switches(0.55)]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from stitchjam.data.worlds.dates import say_day
 from stitchjam.data.worlds.records import Fact, Pattern, Query, Statement
 
-__all__ = ["Solution", "known_from", "solve"]
+__all__ = ["Solution", "fits", "known_from", "solve"]
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
@@ -41,11 +41,13 @@ def known_from(statements: Iterable[Statement], turns: Iterable[str]) -> list[Fa
 def solve(query: Query, facts: Sequence[Fact]) -> Solution:
     """The answer that facts determine; they must be in the order told."""
     void = {fact.voids for fact in facts if fact.voids}
-    matches = [_Match({}, ())]
-    for pattern in query.where:
+    found = [_Match({}, ())]
+    for number, pattern in enumerate(query.where, 1):
         fitting = _fitting(pattern, [fact for fact in facts if fact.id not in void])
-        matches = [joined for match in matches for fact in fitting if (joined := _join(match, pattern, fact))]
-    return _OPERATIONS[query.how](query, _distinct(query, matches)) if matches else Solution(None)
+        found = [joined for match in found for fact in fitting if (joined := _join(match, pattern, fact))]
+        if not found or (number <= query.described and len(found) > 1):
+            return Solution(None)
+    return _OPERATIONS[query.how](query, _distinct(query, found))
 
 
 def _fitting(pattern: Pattern, facts: Iterable[Fact]) -> list[Fact]:
@@ -54,6 +56,11 @@ def _fitting(pattern: Pattern, facts: Iterable[Fact]) -> list[Fact]:
     if pattern.last:
         found = list({(fact.subject, fact.goal): fact for fact in found}.values())
     return [fact for fact in found if _same(pattern, fact, ("value",))]
+
+
+def fits(pattern: Pattern, fact: Fact) -> bool:
+    """Whether a fact has all constants of a pattern."""
+    return _same(pattern, fact, ("relation", "subject", "goal", "value"))
 
 
 def _same(pattern: Pattern, fact: Fact, fields: Iterable[str]) -> bool:

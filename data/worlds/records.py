@@ -140,6 +140,7 @@ class Query(Record):
     one: the only value, or `form` filled with the only values. list: all, in the order told. count, sum: of all.
     nth: number `n` in the order told. gap, days: difference of the two variables of `give`; `form` is a gap's unit.
     more, less: the candidate (`give`, first variable) whose number (second) is greater, or smaller, among `n`.
+    `described`: so many patterns at the start stand for a name, and each must leave exactly one match.
     `clues`: positions in `where` of clues, none of which is enough alone.
     """
 
@@ -148,6 +149,7 @@ class Query(Record):
     how: Operation = "one"
     n: int = 0
     form: str = ""
+    described: int = 0
     clues: tuple[int, ...] = ()
 
 

@@ -29,12 +29,12 @@ class Mention(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """That somebody proposed an option, and the turn that says so."""
+    """That somebody proposed an option, and the turns that say so."""
 
     kind: str
     actor: str
     option: str
-    turn: str
+    turns: frozenset[str]
 
 
 @dataclass
@@ -85,9 +85,11 @@ class Referrer(NamedTuple):
             return Mention(name, name)
         return Mention(she, name, last[1] - {speech.turn}, pronoun=True)
 
-    def mention(self, option: Option, speech: Speech, template: str, short: bool) -> Mention:
+    def mention(self, option: Option, speech: Speech, template: str, short: bool, actor: str) -> Mention:
         """Words for an option that fit where {option} stands in a template; `short` allows pronouns."""
-        ways = self._other_name(option, speech) + self._ordinal(option, speech)
+        ways = self._other_name(option, speech)
+        if speech.role is not None or not self._own(option, speech, actor):
+            ways += self._ordinal(option, speech)
         if short:
             ways += self._anaphora(option, speech, template)
         return self.dice.choice(ways) if ways else Mention(option.name, option.name)
@@ -107,6 +109,11 @@ class Referrer(NamedTuple):
             return []
         return [Mention(option.other, option.name, frozenset({turn}) - {speech.turn})]
 
+    def _own(self, option: Option, speech: Speech, actor: str) -> bool:
+        """Whether it was proposed by who acts: minutes would name the person twice."""
+        made = self.listener.proposals.get(speech.goal, [])
+        return any((one.option, one.actor) == (option.name, actor) for one in made)
+
     def _ordinal(self, option: Option, speech: Speech) -> list[Mention]:
         made = self.listener.proposals.get(speech.goal, [])
         own = next((one for one in made if one.option == option.name), None)
@@ -117,7 +124,7 @@ class Referrer(NamedTuple):
             return []
         fields = {"nth": _NTH[row.index(own)], "kind": self.wording.noun(option.kind), "who": _who(own.actor, speech)}
         words = fill(self.dice.choice(self.wording.templates("ordinal", speech.style)), fields).plain
-        told = frozenset(one.turn for one in row[: row.index(own) + 1])
+        told = frozenset[str]().union(*(one.turns for one in row[: row.index(own) + 1]))
         return [Mention(words, option.name, told - {speech.turn})]
 
 

@@ -20,6 +20,7 @@ _BEATS = 6
 _ACTIVE = 3  # plots that a team works on at once
 _BOTH = 0.45  # how often a session goes on with two plots
 _HOURS = 36  # from one session of a team to its next, in the mean
+_DAYS = 5  # for each beat that is left; with fewer until its date, a plot goes first
 
 
 @dataclass
@@ -54,15 +55,24 @@ class _Scheduler:
         self.time, self.plots = _START, 0
 
     def meeting(self, number: int) -> Meeting:
-        team = self.dice.choice(self.cast.teams)
+        pressed = self._pressed([plot for plots in self.active.values() for plot in plots])
+        team = self._team(pressed) if pressed else self.dice.choice(self.cast.teams)
         left = self.dials.sessions - number
         self._start_plots(team, left)
         plots = self.active[team] or max(self.active.values(), key=len)
-        team = next(one for one, kept in self.active.items() if kept is plots) if plots else team
+        team = self._team(plots[0]) if plots else team
         style, chosen = self._choose(plots, left)
         meeting = Meeting(number, self._next_time(), style, team, [self._segment(plot, style) for plot in chosen])
         meeting.talk = self._talk(2 if not chosen else 1)
         return meeting
+
+    def _pressed(self, plots: list[Plot]) -> Plot | None:
+        """What has to be told now, or its date comes before its end."""
+        late = [plot for plot in plots if (plot.day - self.time.date()).days < _DAYS * len(plot.beats)]
+        return min(late, key=lambda plot: plot.day, default=None)
+
+    def _team(self, plot: Plot) -> tuple[str, str]:
+        return next(team for team, plots in self.active.items() if plot in plots)
 
     def _start_plots(self, team: tuple[str, str], left: int) -> None:
         """New plots while there is room to tell them to the end."""
@@ -79,10 +89,10 @@ class _Scheduler:
             return self._style(list(self.dials.styles)), []
         waiting = sum(len(plot.beats) for active in self.active.values() for plot in active)
         count = max(1 + (self.dice.random() < _BOTH), -(-waiting // left))
-        first = max(plots, key=lambda plot: len(plot.beats) + 3 * self.dice.random())
-        style = self._style(first.goal.table["styles"])
+        first = self._pressed(plots) or max(plots, key=lambda plot: len(plot.beats) + 3 * self.dice.random())
+        style = self._style(_styles(first))
         # An agent serves one person at a time; two people can talk about what either of them organises.
-        others = [plot for plot in plots if plot is not first and style in plot.goal.table["styles"]]
+        others = [plot for plot in plots if plot is not first and style in _styles(plot)]
         others = [plot for plot in others if style not in ("trip", "tool") or plot.organiser == first.organiser]
         return style, [first, *others][:count]
 
@@ -97,10 +107,10 @@ class _Scheduler:
     def _segment(self, plot: Plot, style: Style) -> Segment:
         acts = plot.beats.pop(0)
         acts = [told for act in acts for told in (act, *self._about_charge(act))]
-        if style == "debate" and any(act.event == "inform" for act in acts):
-            acts = acts + citations(plot, self.cast, self.dice)
+        if style == "debate":
+            acts = acts + citations(acts, self.cast, self.dice)
         if not plot.beats:
-            self.active[next(team for team, plots in self.active.items() if plot in plots)].remove(plot)
+            self.active[self._team(plot)].remove(plot)
         return Segment(plot, acts, last=not plot.beats)
 
     def _about_charge(self, act: Act) -> list[Act]:
@@ -128,6 +138,12 @@ class _Scheduler:
             morning = self.time.replace(hour=8, minute=5 * self.dice.randrange(12))
             self.time = morning if self.time.hour < 8 else morning + timedelta(days=1)
         return self.time
+
+
+def _styles(plot: Plot) -> list[str]:
+    """Styles that suit the next beat: a debate needs something to argue about."""
+    argued = any(act.event in ("feature", "rule_out") for act in plot.beats[0])
+    return [style for style in plot.goal.table["styles"] if style != "debate" or argued]
 
 
 def meetings(dials: Dials, cast: Cast) -> Iterator[Meeting]:

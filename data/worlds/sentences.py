@@ -138,7 +138,7 @@ class Speaker(NamedTuple):
             way = "fix_date"
         if way == "cite":
             way = f"cite_{act.fields['stance']}"
-        ways = self.wording.templates(way, speech.style)
+        ways = self.wording.templates(way, f"{speech.style}_agent" if speech.role == 1 else speech.style)
         if way in ("open", "reopen"):
             return self.dice.choice(ways)
         named = self.listener.topic[0] != speech.goal or self.dice.random() < _EXPLICIT
@@ -161,7 +161,9 @@ class Speaker(NamedTuple):
         if option is None or act.event in _BY_NAME:
             return Mention(option.name, option.name) if option else None
         referrer = Referrer(self.wording, self.listener, self.dice)
-        return referrer.mention(option, speech, template, short=act.event not in _NO_PRONOUN)
+        return referrer.mention(
+            option, speech, template, short=act.event not in _NO_PRONOUN, actor=speech.actors[act.role]
+        )
 
     def _words(self, act: Act, speech: Speech, today: date) -> dict[str, str | Text]:
         given = act.fields
@@ -209,7 +211,7 @@ class Speaker(NamedTuple):
 
     def _heard_proposal(self, option: Option, act: Act, speech: Speech, told: Sentence) -> None:
         made = self.listener.proposals.setdefault(speech.goal, [])
-        made.append(Proposal(option.kind, speech.actors[act.role], option.name, speech.turn))
+        made.append(Proposal(option.kind, speech.actors[act.role], option.name, told.through | {speech.turn}))
         if option.name not in self.listener.other_names and self.dice.random() < _INTRODUCED:
             self.listener.other_names[option.name] = speech.turn
             ways = self.wording.templates("alias", speech.style)

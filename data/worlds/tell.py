@@ -157,15 +157,12 @@ class _Session:
         self._add(names[1], told.text, goal, [(told, act, 0)])
 
     def _letters(self, segment: Segment) -> None:
-        """The acts of each sender in mails of a few."""
-        letter: list[Act] = []
-        for act in segment.acts:
-            if letter and (letter[0].role != act.role or len(letter) == _LETTER):
-                self._letter(letter, segment)
-                letter = []
-            letter.append(act)
-        if letter:
+        """The acts in mails of a few; the two write in turn, and who sends a mail says all that is in it."""
+        role = segment.acts[0].role if segment.acts else 0
+        for start in range(0, len(segment.acts), _LETTER):
+            letter = [Act(act.event, role, act.fields) for act in segment.acts[start : start + _LETTER]]
             self._letter(letter, segment)
+            role = 1 - role
 
     def _letter(self, acts: Sequence[Act], segment: Segment | None) -> None:
         role = acts[0].role if acts else 0
@@ -174,16 +171,17 @@ class _Session:
         speech = self._speech(goal, role)
         ways = self.wording.templates("subject" if goal else "letter", self.style)
         head = f"Subject: {fill(self.dice.choice(ways), {'goal': goal}).plain}\n\nHi {self.actors[1 - role]},\n\n"
-        text = head + self.dice.choice(self.wording["chatter"]["mail_open"])
+        # Only the first mail of a day begins with a greeting of several words.
+        text = head if self.lines else f"{head}{self.dice.choice(self.wording['chatter']['mail_open'])} "
         listener = self.teller.listener
         listener.topic, listener.last, listener.person = (goal, speech.turn), None, None
         told: list[tuple[Sentence, Act, int]] = []
         for act in acts:
             one = self.speaker.tell(act, speech, self.today, happens)
-            told.append((one, act, len(text) + 1))
-            text += f" {one.text.plain}"
+            told.append((one, act, len(text)))
+            text += f"{one.text.plain} "
         close = self.dice.choice(self.wording["chatter"]["mail_close"])
-        self._add(self.names[role], Text.of(f"{text} {close}\n\n{self.actors[role]}"), goal, told)
+        self._add(self.names[role], Text.of(f"{text}{close}\n\n{self.actors[role]}"), goal, told)
 
     def _add(self, speaker: str, text: Text, scope: str, told: Sequence[tuple[Sentence, Act, int]] = ()) -> None:
         """A turn with its gold. `told` are its sentences with their acts and where they start."""
@@ -232,14 +230,17 @@ class _Session:
 
     def _small_talk(self, segment: Segment | None) -> list[tuple[str, str]]:
         pool, role = self.wording["chatter"], 0 if self.style in _HELPERS else self.dice.randrange(2)
-        if segment and self.dice.random() < _SIGHT and self.style != "notes":
-            options = [option for group in segment.plot.options.values() for option in group]
-            template = self._draw("sight", pool["sight"])
-            return [(self.names[role], fill(template, {"option": self.dice.choice(options).name}).plain)]
-        if self.style in ("notes", "debate"):
-            return [(self.names[role], self._draw(self.style, pool[self.style]))]
-        if self.dice.random() < 0.4 and self.lines:
-            return [(self.names[role], self._draw("single", pool["single"]))]
+        proposed = self.teller.listener.proposals.get(segment.plot.goal.name) if segment else None
+        if proposed and self.dice.random() < _SIGHT and self.style != "notes":
+            option = self.dice.choice(proposed).option
+            return [(self.names[role], fill(self._draw("sight", pool["sight"]), {"option": option}).plain)]
+        if self.style == "notes":
+            return [(self.names[0], self._draw("notes", pool["notes"]))]
+        listener = next((name for name in self.names if self.lines and name != self.lines[-1].speaker), "")
+        if self.style == "debate" and segment:
+            return [(listener, self._draw("debate", pool["debate"]))]
+        if self.dice.random() < 0.4 and self.lines and (self.style not in _HELPERS or listener == self.names[0]):
+            return [(listener, self._draw("single", pool["single"]))]
         table = {"tool": "agent"}.get(self.style, self.style if self.style == "trip" else "pair")
         first, second = self._draw(table, pool[table])
         names = (self.names[1], self.names[0]) if table == "agent" else (self.names[0], self.names[1])

@@ -110,9 +110,9 @@ class Wording:
         return self.tables[file]
 
     def templates(self, act: str, style: str) -> list[str]:
-        """How an act is told in a style; as in a dialogue where the style has no way of its own."""
+        """How an act is told in a style such as "trip" or "trip_agent"; as in a dialogue where it has no own way."""
         ways = self.tables["acts"][act]
-        return ways.get(style) or ways["dialogue"]
+        return ways.get(style) or ways.get(style.partition("_")[0]) or ways["dialogue"]
 
     def noun(self, kind: str) -> str:
         """What one option of a kind is called."""

@@ -95,7 +95,7 @@ def provenance(ask: Asker) -> Iterator[Draft]:
         if trait := ask.trait(fact.value):
             who = ask.describe("trait", trait=trait)
             known = Pattern(relation="trait", subject="?p", value=trait)
-            query = Query(where=(known, Pattern(relation="charge", goal="?g", value="?p")), give=("?g",))
+            query = Query(where=(known, Pattern(relation="charge", goal="?g", value="?p")), give=("?g",), described=1)
             yield Draft("provenance_tracing", ask.words("in_charge", person=who), query, "goal", hops=2)
 
 
@@ -105,13 +105,14 @@ def _by_recommendation(ask: Asker, kind: str, praise: Fact) -> Iterator[Draft]:
         asked = ask.here(fact.relation, subject="?o", value="?v")
         praised = ask.here(praise.relation, subject="?o", value=praise.value)
         text = _asked(ask, fact, ask.describe("recommended", kind=kind, person=praise.value))
-        yield Draft("provenance_tracing", text, Query(where=(praised, asked), give=("?v",)), fact.relation, hops=2)
+        query = Query(where=(praised, asked), give=("?v",), described=1)
+        yield Draft("provenance_tracing", text, query, fact.relation, hops=2)
         if trait := ask.trait(praise.value):
             known = Pattern(relation="trait", subject="?p", value=trait)
             praised = ask.here(praise.relation, subject="?o", value="?p")
             who = ask.describe("trait", trait=trait)
             text = _asked_of(ask, fact, kind, ask.describe("recommended", kind=kind, person=who))
-            query = Query(where=(known, praised, asked), give=("?v",))
+            query = Query(where=(known, praised, asked), give=("?v",), described=2)
             yield Draft("provenance_tracing", text, query, fact.relation, hops=3)
 
 
@@ -126,7 +127,7 @@ def _by_final_choice(ask: Asker, kind: str, other: Ledger) -> Iterator[Draft]:
         for hops, goal, who, before in _ways_to(ask, other.goal, person, trait):
             final = Pattern(relation=f"{kind}.chosen", subject=kind, goal=goal, value="?o", last=True)
             text = _asked_of(ask, fact, kind, ask.describe("final", kind=kind, goal=who))
-            query = Query(where=(*before, final, asked), give=("?v",))
+            query = Query(where=(*before, final, asked), give=("?v",), described=len(before) + 1)
             yield Draft("provenance_tracing", text, query, fact.relation, hops=hops)
 
 
@@ -155,5 +156,5 @@ def context_multi_hop(ask: Asker) -> Iterator[Draft]:
     for stance in ("for", "against"):
         for person, _ in ask.people(f"cited.{stance}"):
             where = (ask.here(f"cited.{stance}", subject="?s", value=person),)
-            text = ask.words("cited", person=person, stance=stance)
+            text = ask.words("cited", person=person, stance=ask.wording["questions"]["words"][stance])
             yield Draft("context_multi_hop", text, Query(where=where, give=("?s",), how="list"), "source")
