@@ -158,11 +158,14 @@ class _Session:
 
     def _letters(self, segment: Segment) -> None:
         """The acts in mails of a few; the two write in turn, and who sends a mail says all that is in it."""
-        role = segment.acts[0].role if segment.acts else 0
-        for start in range(0, len(segment.acts), _LETTER):
-            letter = [Act(act.event, role, act.fields) for act in segment.acts[start : start + _LETTER]]
-            self._letter(letter, segment)
-            role = 1 - role
+        letters: list[list[Act]] = [[]]
+        for act in segment.acts:
+            # Nobody puts right in a mail what the same mail says.
+            if len(letters[-1]) == _LETTER or any(act.fields.get("of") is one.fields for one in letters[-1]):
+                letters.append([])
+            letters[-1].append(act)
+        for number, acts in enumerate(letters, segment.acts[0].role):
+            self._letter([Act(act.event, number % 2, act.fields) for act in acts], segment)
 
     def _letter(self, acts: Sequence[Act], segment: Segment | None) -> None:
         role = acts[0].role if acts else 0
