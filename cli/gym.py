@@ -40,7 +40,6 @@ def gym_world(
     from stitchjam.data.console import resumable
     from stitchjam.data.worlds.folder import read_worlds
     from stitchjam.data.worlds.generate import generate_world
-    from stitchjam.data.worlds.records import Dials
     from stitchjam.optimizers.gym_view import worlds_table
     from stitchjam.optimizers.progress import counts_shown
 
@@ -49,7 +48,7 @@ def gym_world(
     made = []
     with resumable("worlds that are finished are kept"), counts_shown(sys.stderr) as tick:
         for number in range(seed, seed + worlds):
-            dials = Dials.model_validate({"seed": number, "questions": questions, **given, **styles})
+            dials = _dials({"seed": number, "questions": questions, **given, **styles})
             about = generate_world(out, f"{name}-{number}", dials, tick)
             _say_if_few(about, questions)
             made += read_worlds(out / about["name"])
@@ -63,6 +62,19 @@ def _styles(given: list[str]) -> dict[str, float]:
         return {name: float(weight) for name, weight in (one.split("=") for one in given)}
     except ValueError:
         raise UsageError(f"--style {' '.join(given)}: give NAME=WEIGHT, such as --style mail=2") from None
+
+
+def _dials(given: dict[str, Any]) -> Any:
+    from pydantic import ValidationError
+
+    from stitchjam.data.worlds.records import Dials
+
+    try:
+        return Dials.model_validate(given)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        where = " ".join(str(part) for part in wrong["loc"] if part != "[key]")
+        raise UsageError(f"{where}: {wrong['msg']}") from None
 
 
 def _say_if_few(about: dict[str, Any], wanted: int) -> None:

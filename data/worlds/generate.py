@@ -47,8 +47,10 @@ def generate_world(folder: Path, name: str, dials: Dials, tick: Tick = lambda wh
         What world.json holds.
 
     Raises:
-        UsageError: another world has that name, or the language has no templates.
+        UsageError: another world has that name, it names no folder, or the language has no templates.
     """
+    if not name or name.startswith(".") or name != Path(name).name:
+        raise UsageError(f"{name!r} cannot name a world; choose a name without a folder and without a dot in front")
     target = folder / name
     if target.exists():
         return _same(target, dials)
@@ -66,9 +68,10 @@ def generate_world(folder: Path, name: str, dials: Dials, tick: Tick = lambda wh
 def _same(target: Path, dials: Dials) -> dict[str, Any]:
     try:
         about = json.loads((target / "world.json").read_text("utf-8"))
-    except (OSError, ValueError):
+        made = Dials.model_validate(about["dials"])
+    except (OSError, ValueError, KeyError, TypeError):  # a ValidationError is a ValueError
         raise UsageError(f"{target} exists and is no world; choose another --name or --out") from None
-    if Dials.model_validate(about["dials"]) != dials:
+    if made != dials:
         raise UsageError(f"{target} was made with other dials; choose another --name, or remove that folder")
     return about
 

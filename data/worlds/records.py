@@ -4,9 +4,9 @@ Everything here is gold. A program sees the turns and the text of a question, an
 """
 
 from datetime import date
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from stitchjam.data.records import Record
 
@@ -37,7 +37,7 @@ class Dials(Record):
         hops: 1 to 4, the longest chain that a question goes through.
         chatter: 0 to 1, share of turns that say nothing a question asks for.
         noise: 0 to 1, share of values and dates that are first told wrong and put right later.
-        styles: weight of each style; one that is left out is not used.
+        styles: weight of each style, 0 to 1,000; one that is left out is not used.
         questions: how many to ask, over all types.
     """
 
@@ -47,9 +47,16 @@ class Dials(Record):
     hops: int = Field(default=3, ge=1, le=4)
     chatter: float = Field(default=0.25, ge=0, le=0.9)
     noise: float = Field(default=0.1, ge=0, le=1)
-    styles: dict[Style, float] = dict.fromkeys(("dialogue", "mail", "notes", "tool", "debate", "trip"), 1.0)
+    styles: dict[Style, Annotated[float, Field(ge=0, le=1000)]] = dict.fromkeys(("dialogue", "mail", "notes", "tool", "debate", "trip"), 1.0)
     questions: int = Field(default=30, ge=0)
     language: str = "en"
+
+    @field_validator("styles")
+    @classmethod
+    def _some_style(cls, styles: dict[Style, float]) -> dict[Style, float]:
+        if not any(styles.values()):
+            raise ValueError("give at least one style a weight above 0")
+        return styles
 
 
 class Fact(Record):

@@ -138,7 +138,7 @@ class Speaker(NamedTuple):
             way = "fix_date"
         if way == "cite":
             way = f"cite_{act.fields['stance']}"
-        ways = self.wording.templates(way, f"{speech.style}_agent" if speech.role == 1 else speech.style)
+        ways = self.wording.templates(way, _voice(speech))
         if way in ("open", "reopen"):
             return self.dice.choice(ways)
         named = self.listener.topic[0] != speech.goal or self.dice.random() < _EXPLICIT
@@ -214,8 +214,13 @@ class Speaker(NamedTuple):
         made.append(Proposal(option.kind, speech.actors[act.role], option.name, told.through | {speech.turn}))
         if option.name not in self.listener.other_names and self.dice.random() < _INTRODUCED:
             self.listener.other_names[option.name] = speech.turn
-            ways = self.wording.templates("alias", speech.style)
+            ways = self.wording.templates("alias", _voice(speech))
             told.text = joined([told.text, fill(self.dice.choice(ways), {"other": option.other})], " ")
+
+
+def _voice(speech: Speech) -> str:
+    """Whose words to choose: of an agent where there is one, else of anybody who speaks in this style."""
+    return f"{speech.style}_agent" if speech.role == 1 else speech.style
 
 
 def _claims(act: Act, speech: Speech, today: date, voids: str) -> list[Claimed]:
