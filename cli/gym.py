@@ -74,7 +74,7 @@ def _dials(given: dict[str, Any]) -> Any:
     except ValidationError as error:
         wrong = error.errors()[0]
         where = " ".join(str(part) for part in wrong["loc"] if part != "[key]")
-        raise UsageError(f"{where}: {wrong['msg']}") from None
+        raise UsageError(f"{where}: {wrong['msg'].removeprefix('Value error, ')}") from None
 
 
 def _say_if_few(about: dict[str, Any], wanted: int) -> None:

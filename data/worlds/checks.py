@@ -14,11 +14,11 @@ from stitchjam.data.worlds.dates import read_date
 from stitchjam.data.worlds.query import fits, known_from, solve
 from stitchjam.data.worlds.records import Fact, Query, Statement, WorldQuestion
 
-__all__ = ["Fault", "Known", "answer_from", "faults"]
+__all__ = ["Fault", "Known", "SHARED", "answer_from", "faults"]
 
 
 # Relations whose values many subjects share by their nature, such as who proposed something.
-_SHARED = ("proposed", "recommended", "feature", "chosen", "charge", "date", "paid_on")
+SHARED = ("proposed", "recommended", "feature", "chosen", "charge", "date", "paid", "paid_on")
 
 
 class Fault(NamedTuple):
@@ -78,7 +78,7 @@ def _second_answer(question: WorldQuestion, world: Sequence[Statement]) -> Itera
     elif question.query.how == "one" and not question.query.form and solution.used:
         value = solution.used[-1]
         for fact in _facts(world):
-            near = not value.relation.endswith(_SHARED) and (fact.goal == value.goal or fact.subject == value.subject)
+            near = not value.relation.endswith(SHARED) and (fact.goal == value.goal or fact.subject == value.subject)
             if fact.id != value.id and near and (fact.relation, fact.value) == (value.relation, value.value):
                 yield Fault("second answer", f"{fact.subject!r} has the same {fact.relation} in {fact.goal!r}")
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from stitchjam.data.records import NOT_MENTIONED
 from stitchjam.data.worlds.asking import FAMILIES
 from stitchjam.data.worlds.asking.draft import Draft
-from stitchjam.data.worlds.checks import Known, faults
+from stitchjam.data.worlds.checks import SHARED, Known, faults
 from stitchjam.data.worlds.dates import read_date
 from stitchjam.data.worlds.query import solve
-from stitchjam.data.worlds.records import Dials, Evidence, Fact, Place, Statement, Style, WorldQuestion
+from stitchjam.data.worlds.records import Dials, Evidence, Fact, Pattern, Place, Statement, Style, WorldQuestion
 
 __all__ = ["Chosen", "Pool", "choose", "wanted"]
 
@@ -56,20 +56,28 @@ def _in_turn(lists: Iterable[Sequence[Draft]]) -> Iterator[Draft]:
 
 def wanted(drafts: Iterable[Draft]) -> Callable[[Fact], bool]:
     """A test for facts that a pattern of some drafts could fit: all that has to be kept of a world to judge them."""
-    keys = {_key(pattern.relation, pattern) for draft in drafts for pattern in draft.query.where}
+    patterns = [(pattern, draft.through) for draft in drafts for pattern in draft.query.where]
+    keys = {_key(pattern, through) for pattern, through in patterns}
+    # The same property of the same option elsewhere counts too: its value there has to be another one.
+    keys |= {(one.relation, "subject", one.subject) for one, _ in patterns if not one.relation.endswith(SHARED)}
     fields = ("relation", "subject", "goal", "value")
     return lambda fact: any(
         (fact.relation, name, "" if name == "relation" else getattr(fact, name)) in keys for name in fields
     )
 
 
-def _key(relation: str, pattern: object) -> tuple[str, str, str]:
-    """The most telling constant of a pattern: its subject, goal or value, or its relation alone."""
-    for name in ("subject", "goal", "value"):
+def _key(pattern: Pattern, through: str) -> tuple[str, str, str]:
+    """The most telling constant of a pattern: its goal, subject or value, or its relation alone.
+
+    A goal that is only described is found by who is in charge of it, so nothing else about other goals is looked at.
+    """
+    if through and pattern.goal.startswith("?") and not pattern.subject.startswith("?"):
+        return pattern.relation, "goal", through
+    for name in ("goal", "subject", "value"):
         constant = getattr(pattern, name)
         if constant and not constant.startswith("?"):
-            return relation, name, constant
-    return relation, "relation", ""
+            return pattern.relation, name, constant
+    return pattern.relation, "relation", ""
 
 
 class Chosen(NamedTuple):

@@ -3,7 +3,7 @@
 import re
 from datetime import date, timedelta
 
-__all__ = ["date_phrases", "read_date", "say_day"]
+__all__ = ["date_phrases", "iso_day", "read_date", "say_day"]
 
 _MONTHS = tuple[str, ...](
     "January February March April May June July August September October November December".split()
@@ -13,6 +13,7 @@ _NUMBERS = tuple[str, ...](
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
 )
 _NEAR = {0: "today", 1: "tomorrow", 2: "the day after tomorrow", -1: "yesterday", -2: "the day before yesterday"}
+_ISO, _SPOKEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"), re.compile(r"([0-9]{1,2}) (\w+) ([0-9]{4})")
 _FAR = {7: "a week from today", 14: "two weeks from today", 21: "three weeks from today", -7: "a week ago today"}
 
 
@@ -44,29 +45,44 @@ def read_date(words: str, said: date) -> date | None:
     words = words.strip().removeprefix("on ")
     near = {phrase: apart for apart, phrase in (_NEAR | _FAR).items()}
     if words in near:
-        return said + timedelta(days=near[words])
+        return _away(said, near[words])
     if match := re.fullmatch(r"in (\w+) days|(\w+) days ago", words):
         number = match[1] or match[2]
         apart = _NUMBERS.index(number) if number in _NUMBERS else None
-        return said + timedelta(days=apart if match[1] else -apart) if apart is not None else None
+        return _away(said, apart if match[1] else -apart) if apart is not None else None
     if match := re.fullmatch(r"(this coming|a week on) (\w+)", words):
         return _coming(match[2], said, weeks=int(match[1] != "this coming"))
     return _absolute(words)
+
+
+def iso_day(words: str) -> date | None:
+    """2026-05-14 as a day; `date.fromisoformat` alone reads more than that, and more from Python 3.11 on."""
+    try:
+        return date.fromisoformat(words) if _ISO.fullmatch(words) else None
+    except ValueError:
+        return None
+
+
+def _away(said: date, apart: int) -> date | None:
+    try:
+        return said + timedelta(days=apart)
+    except OverflowError:
+        return None
 
 
 def _coming(weekday: str, said: date, weeks: int) -> date | None:
     if weekday not in _WEEKDAYS:
         return None
     apart = (_WEEKDAYS.index(weekday) - said.weekday() - 1) % 7 + 1
-    return said + timedelta(days=apart + 7 * weeks)
+    return _away(said, apart + 7 * weeks)
 
 
 def _absolute(words: str) -> date | None:
     """14 May 2026, with a weekday before it that must be the right one, or 2026-05-14."""
-    weekday, _, spoken = words.rpartition(", ")
-    match = re.fullmatch(r"(\d{1,2}) (\w+) (\d{4})", spoken)
+    weekday, comma, spoken = words.rpartition(", ")
+    match = _SPOKEN.fullmatch(spoken)
     try:
-        day = date(int(match[3]), _MONTHS.index(match[2]) + 1, int(match[1])) if match else date.fromisoformat(spoken)
+        day = date(int(match[3]), _MONTHS.index(match[2]) + 1, int(match[1])) if match else iso_day(spoken)
     except ValueError:
         return None
-    return day if weekday in ("", _WEEKDAYS[day.weekday()]) else None
+    return day if day and (not comma or weekday == _WEEKDAYS[day.weekday()]) else None

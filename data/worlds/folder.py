@@ -19,6 +19,8 @@ from stitchjam.data.worlds.records import Dials, SessionGold, WorldQuestion
 
 __all__ = ["World", "is_world", "read_worlds"]
 
+_PARTS = ("sessions", "questions", "gold", "asked")
+
 
 @dataclass(frozen=True)
 class World:
@@ -105,12 +107,12 @@ def _read(folder: Path) -> World:
     try:
         about = json.loads(file.read_text("utf-8"))
         world = World(folder, about)
-        kept, format, _ = about["sha256"], about["format"], (world.dials, world.split, world.name)
+        kept, format, _ = dict(about["sha256"]), about["format"], (world.dials, world.split, world.name)
     except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
         raise DataError(f"{file}: not the description of a world ({error}); make the world again") from None
     if format != FORMAT:
         raise DataError(f"{file}: format {format}, this version reads {FORMAT}; make the world again")
-    for name, digest in kept.items():
-        if not (folder / name).is_file() or file_hash(folder / name) != digest:
-            raise DataError(f"{folder / name}: missing or changed since the world was made; make the world again")
+    for path in map(world._path, _PARTS):
+        if not path.is_file() or file_hash(path) != kept.get(path.name):
+            raise DataError(f"{path}: missing or changed since the world was made; make the world again")
     return world

@@ -58,9 +58,9 @@ def write_plot(cast: Cast, dials: Dials, dice: Random, organiser: str, today: da
 
 
 def citations(acts: list[Act], cast: Cast, dice: Random) -> list[Act]:
-    """What the two sides of a debate cite, for or against an option that its acts are about."""
+    """What the two sides of a debate cite, for or against options that its acts are about; nothing without any."""
     options = [act.fields["option"] for act in acts if "option" in act.fields]
-    roles = [0, 1, dice.randrange(2), dice.randrange(2)][: dice.randint(2, 4)]
+    roles = [0, 1, dice.randrange(2), dice.randrange(2)][: dice.randint(2, 4)] if options else []
     sources = cast.wording["people"]["sources"]
     return [
         Act(

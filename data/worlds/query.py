@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from typing import NamedTuple
 
-from stitchjam.data.worlds.dates import say_day
+from stitchjam.data.worlds.dates import iso_day, say_day
 from stitchjam.data.worlds.records import Fact, Pattern, Query, Statement
 
 __all__ = ["Solution", "fits", "known_from", "solve"]
@@ -125,7 +125,7 @@ def _gap(query: Query, matches: list[_Match]) -> Solution:
         return Solution(None)
     first, second = (matches[0].values[name] for name in query.give)
     apart = abs(_number(first) - _number(second))
-    return Solution(query.form.format(f"{apart:g}") if query.form else _with_unit(apart, first), _used(matches))
+    return Solution(query.form.format(_digits(apart)) if query.form else _with_unit(apart, first), _used(matches))
 
 
 def _days(query: Query, matches: list[_Match]) -> Solution:
@@ -144,7 +144,8 @@ def _days(query: Query, matches: list[_Match]) -> Solution:
 
 def _more(query: Query, matches: list[_Match]) -> Solution:
     by_number = sorted(matches, key=lambda match: _number(match.values[query.give[1]]), reverse=query.how == "more")
-    if len(matches) != query.n or len({_number(match.values[query.give[1]]) for match in matches}) < query.n:
+    names, numbers = ({match.values[name] for match in matches} for name in query.give)
+    if not len(matches) == len(names) == len(set(map(_number, numbers))) == query.n:
         return Solution(None)
     return Solution(_shown(by_number[0].values[query.give[0]]), _used(matches))
 
@@ -163,10 +164,8 @@ _OPERATIONS: dict[str, Callable[[Query, list[_Match]], Solution]] = {
 
 
 def _shown(value: str) -> str:
-    try:
-        return say_day(date.fromisoformat(value))
-    except ValueError:
-        return value
+    day = iso_day(value)
+    return say_day(day) if day else value
 
 
 def _number(value: str) -> float:
@@ -176,4 +175,9 @@ def _number(value: str) -> float:
 
 def _with_unit(number: float, like: str) -> str:
     """The number in the unit of a value: 45 like "180 euros" is "45 euros"."""
-    return _NUMBER.sub(f"{number:.1f}".removesuffix(".0"), like.replace(",", ""), count=1)
+    return _NUMBER.sub(_digits(number), like.replace(",", ""), count=1)
+
+
+def _digits(number: float) -> str:
+    """At most two decimals, and none that are zero."""
+    return f"{number:.2f}".rstrip("0").rstrip(".")

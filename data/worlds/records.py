@@ -47,7 +47,9 @@ class Dials(Record):
     hops: int = Field(default=3, ge=1, le=4)
     chatter: float = Field(default=0.25, ge=0, le=0.9)
     noise: float = Field(default=0.1, ge=0, le=1)
-    styles: dict[Style, Annotated[float, Field(ge=0, le=1000)]] = dict.fromkeys(("dialogue", "mail", "notes", "tool", "debate", "trip"), 1.0)
+    styles: dict[Style, Annotated[float, Field(ge=0, le=1000)]] = dict.fromkeys(
+        ("dialogue", "mail", "notes", "tool", "debate", "trip"), 1.0
+    )
     questions: int = Field(default=30, ge=0)
     language: str = "en"
 

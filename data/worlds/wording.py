@@ -135,6 +135,6 @@ def open_wording(language: str) -> Wording:
         UsageError: there is no such language.
     """
     folder = files("stitchjam.data.worlds") / language
-    if not language.isalpha() or not folder.is_dir():
+    if not language.isalpha() or not (folder / "acts.toml").is_file():
         raise UsageError(f"no templates for the language {language!r}; there are: en")
     return Wording({name: tomllib.loads((folder / f"{name}.toml").read_text("utf-8")) for name in _FILES})

@@ -41,13 +41,17 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Draft:
-    """A question before it has evidence: its words, and what it asks in symbols. `value` names what the answer is."""
+    """A question before it has evidence: its words, and what it asks in symbols.
+
+    `value` names what the answer is; `through` is the other goal that it goes through without naming it, "" for none.
+    """
 
     type: str
     text: str
     query: Query
     value: str
     hops: int = 1
+    through: str = ""
 
 
 @dataclass

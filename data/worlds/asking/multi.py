@@ -128,7 +128,7 @@ def _by_final_choice(ask: Asker, kind: str, other: Ledger) -> Iterator[Draft]:
             final = Pattern(relation=f"{kind}.chosen", subject=kind, goal=goal, value="?o", last=True)
             text = _asked_of(ask, fact, kind, ask.describe("final", kind=kind, goal=who))
             query = Query(where=(*before, final, asked), give=("?v",), described=len(before) + 1)
-            yield Draft("provenance_tracing", text, query, fact.relation, hops=hops)
+            yield Draft("provenance_tracing", text, query, fact.relation, hops, through=other.goal)
 
 
 def _ways_to(ask: Asker, goal: str, person: str, trait: str) -> Iterator[tuple[int, str, str, tuple[Pattern, ...]]]:
