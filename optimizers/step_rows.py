@@ -145,13 +145,19 @@ class _Shown(NamedTuple):
 
 
 def _states(world: World, question: WorldQuestion, letter: str) -> Iterator[_Shown]:
-    """Two states of knowledge: all evidence with other turns around it, and the same without one piece of it."""
+    """Two states of knowledge: all evidence with other turns around it, and the same without one piece of it.
+
+    Where its sessions are too short, as a single mail is, turns of other sessions are shown as well.
+    """
     dice = Random(f"{world.name}/{question.id}")
     turns = {turn.external_id: turn for turn in world.history.turns}
     needed = list(question.turns)
     sessions = {one.session for one in question.evidence}
     near = [id for id in turns if id.rpartition("t")[0] in sessions and id not in needed]
-    others = dice.sample(near, min(len(near), max(2, _SHOWN - len(needed))))
+    wanted = max(2, _SHOWN - len(needed))
+    if len(near) < wanted:
+        near += dice.sample([id for id in turns if id not in {*needed, *near}], wanted - len(near))
+    others = dice.sample(near, wanted)
     stated = [one.turn for one in question.evidence if one.role == "states"]
     for missing in ("", dice.choice(stated)):
         shown = sorted({*needed, *others} - {missing})

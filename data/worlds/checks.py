@@ -4,6 +4,7 @@ These are the validations of Memory-Gym (JAM section 3) that need no judge: no l
 enough and of which each piece is needed, clues that are ambiguous alone, and gold that can be read back.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Literal, NamedTuple
@@ -12,13 +13,15 @@ from stitchjam.data.records import NOT_MENTIONED
 from stitchjam.data.text import normalise
 from stitchjam.data.worlds.dates import read_date
 from stitchjam.data.worlds.query import fits, known_from, solve
-from stitchjam.data.worlds.records import Fact, Query, Statement, WorldQuestion
+from stitchjam.data.worlds.records import Evidence, Fact, Place, Query, Statement, WorldQuestion
 
 __all__ = ["Fault", "Known", "SHARED", "answer_from", "faults"]
 
 
 # Relations whose values many subjects share by their nature, such as who proposed something.
 SHARED = ("proposed", "recommended", "feature", "chosen", "charge", "date", "paid", "paid_on")
+_DATED = ("date", "paid_on")
+_MARK, _THOUSANDS = re.compile(r"[^\w\s]"), re.compile(r"(?<=\d),(?=\d{3})")
 
 
 class Fault(NamedTuple):
@@ -51,7 +54,7 @@ def faults(question: WorldQuestion, known: Known) -> list[Fault]:
     """All faults of a question, in the order of the checks."""
     relevant = [one for one in known.statements if _could_matter(one.fact, question.query)]
     checks = (_leak, _second_answer, _evidence, _clues)
-    return [*_places(question, known), *(fault for check in checks for fault in check(question, relevant))]
+    return [*_places(question, known, relevant), *(fault for check in checks for fault in check(question, relevant))]
 
 
 def _could_matter(fact: Fact, query: Query) -> bool:
@@ -59,11 +62,23 @@ def _could_matter(fact: Fact, query: Query) -> bool:
 
 
 def _leak(question: WorldQuestion, _: Sequence[Statement]) -> Iterator[Fault]:
-    asked = f" {normalise(question.text)} "
-    for form in (*question.answer.split(", "), question.answer, *question.aliases):
-        if question.type != "unanswerable" and f" {normalise(form)} " in asked:
+    asked = f" {_bare(question.text)} "
+    for form in (*_members(question), question.answer, *question.aliases):
+        if question.type != "unanswerable" and f" {_bare(form)} " in asked:
             yield Fault("leak", f"the question says {form!r}")
             return
+
+
+def _members(question: WorldQuestion) -> Sequence[str]:
+    """The members of a list, or the values in a filled form."""
+    form = question.query.form
+    filled = re.fullmatch("(.+)".join(map(re.escape, form.split("{}"))), question.answer) if form else None
+    return filled.groups() if filled else question.answer.split(", ")
+
+
+def _bare(text: str) -> str:
+    """The words without all marks, such as “ and —, and numbers without commas."""
+    return normalise(_MARK.sub(" ", _THOUSANDS.sub("", text)))
 
 
 def _second_answer(question: WorldQuestion, world: Sequence[Statement]) -> Iterator[Fault]:
@@ -89,8 +104,8 @@ def _evidence(question: WorldQuestion, world: Sequence[Statement]) -> Iterator[F
     if found != question.answer:
         yield Fault("not enough", f"the evidence gives {found!r}, gold is {question.answer!r}")
         return
-    for turn in turns:
-        rest = known_from(world, (other for other in turns if other != turn))
+    for at, turn in enumerate(turns):
+        rest = known_from(world, turns[:at] + turns[at + 1 :])
         if answer_from(question.query, rest) == question.answer:
             yield Fault("unneeded", f"the answer is the same without {turn}")
 
@@ -110,19 +125,43 @@ def _clues(question: WorldQuestion, world: Sequence[Statement]) -> Iterator[Faul
             yield Fault("clue", f"the clues leave {together or 'no'} candidates")
 
 
-def _places(question: WorldQuestion, known: Known) -> Iterator[Fault]:
-    told = {(one.place.turn, one.place.start, one.place.end): one.fact for one in known.statements}
+def _places(question: WorldQuestion, known: Known, world: Sequence[Statement]) -> Iterator[Fault]:
+    """Each piece of evidence stands where it says, and states what the answer rests on, no more and no less."""
+    turns, needed = set(question.turns), _needed(question, world)
+    stated = [(one.place, one.fact) for one in known.statements if one.place.turn in turns]
+    told = {(place.turn, place.start, place.end): fact for place, fact in stated}
     for one in question.evidence:
-        if (one.role == "states") != bool(one.places):
-            yield Fault("span", f"{one.turn} {one.role}, and has {len(one.places)} places")
-        for place in one.places:
-            fact = told.get((place.turn, place.start, place.end))
-            if fact is None or place.turn != one.turn:
-                yield Fault("span", f"nothing is stated at {place.start}:{place.end} of {place.turn}")
-            elif known.texts.get(place.turn, "")[place.start : place.end] != place.text:
-                yield Fault("span", f"{place.turn} does not read {place.text!r} at {place.start}:{place.end}")
-            elif fact.relation in ("date", "paid_on"):
-                yield from _date(place.text, known.days[one.session], fact)
+        wrong = list(_misplaced(one, known, told))
+        if not wrong and set(one.places) != needed.get(one.turn, set(one.places)):
+            wrong.append(Fault("span", f"{one.turn} states other things that the answer rests on"))
+        yield from wrong
+
+
+def _needed(question: WorldQuestion, world: Sequence[Statement]) -> dict[str, set[Place]]:
+    """Where the evidence states what the answer rests on, by turn; nothing when it gives another answer."""
+    solution = solve(question.query, known_from(world, question.turns))
+    used = {fact.id for fact in solution.used if solution.answer == question.answer}
+    found: dict[str, set[Place]] = {}
+    for one in world:
+        if one.fact.id in used:
+            found.setdefault(one.place.turn, set()).add(one.place)
+    return found
+
+
+def _misplaced(one: Evidence, known: Known, told: Mapping[tuple[str, int, int], Fact]) -> Iterator[Fault]:
+    if one.session not in known.days or one.session != one.turn.rpartition("t")[0]:
+        yield Fault("span", f"{one.turn} is not in session {one.session!r}")
+        return
+    if (one.role == "states") != bool(one.places):
+        yield Fault("span", f"{one.turn} {one.role}, and has {len(one.places)} places")
+    for place in one.places:
+        fact = told.get((place.turn, place.start, place.end))
+        if fact is None or place.turn != one.turn:
+            yield Fault("span", f"nothing is stated at {place.start}:{place.end} of {place.turn}")
+        elif known.texts.get(place.turn, "")[place.start : place.end] != place.text:
+            yield Fault("span", f"{place.turn} does not read {place.text!r} at {place.start}:{place.end}")
+        elif fact.relation in _DATED:
+            yield from _date(place.text, known.days[one.session], fact)
 
 
 def _date(words: str, said: date, fact: Fact) -> Iterator[Fault]:

@@ -38,6 +38,7 @@ class Plot:
     options: dict[str, list[Option]]
     day: date  # the goal's date as it stands
     beats: list[list[Act]] = field(default_factory=list)
+    sides: dict[str, int] = field(default_factory=dict)  # the role that proposed an option, and knows about it
 
 
 def write_plot(cast: Cast, dials: Dials, dice: Random, organiser: str, today: date) -> "Plot":
@@ -57,22 +58,19 @@ def write_plot(cast: Cast, dials: Dials, dice: Random, organiser: str, today: da
     return plot
 
 
-def citations(acts: list[Act], cast: Cast, dice: Random) -> list[Act]:
-    """What the two sides of a debate cite, for or against options that its acts are about; nothing without any."""
-    options = [act.fields["option"] for act in acts if "option" in act.fields]
+def citations(plot: Plot, acts: list[Act], cast: Cast, dice: Random) -> list[Act]:
+    """What the two sides of a debate cite: for what they proposed themselves, against what the other side did."""
+    options = list(dict.fromkeys(act.fields["option"] for act in acts if "option" in act.fields))
     roles = [0, 1, dice.randrange(2), dice.randrange(2)][: dice.randint(2, 4)] if options else []
     sources = cast.wording["people"]["sources"]
+    cited = [(role, dice.choice(options), cast.draw("source", sources)) for role in roles]
     return [
         Act(
             "cite",
             role,
-            {
-                "option": dice.choice(options),
-                "source": cast.draw("source", sources),
-                "stance": dice.choice(("for", "against")),
-            },
+            {"option": option, "source": source, "stance": "for" if plot.sides[option.name] == role else "against"},
         )
-        for role in roles
+        for role, option, source in cited
     ]
 
 
@@ -96,8 +94,8 @@ class _Writer:
         if len(kinds) == 1:  # what is known about the options of a single kind is told in two beats
             enquiries += [self._enquiry(kinds[0], slice(2, None), praise=False)]
         decision = [act for kind in kinds for act in (*self._ruled_out(kind), self._choice(kind))]
-        changes = [*self._fixes(), *self._payments(), *self._moves(0.6), *self._switches(0.55)]
-        end = [*self._fixes(), *self._switches(0.25), *self._moves(0.35), *self._payments(), *self._fixes()]
+        changes = self._changes(0.55, 0.6)
+        end = [*self._changes(0.4, 0.35), *self._fixes()]
         self.plot.beats += [opening, *enquiries, decision, changes, end]
 
     def _role(self) -> int:
@@ -113,16 +111,23 @@ class _Writer:
         self.wrong.append(Act(event, 0, {"date": day + timedelta(days=apart), "right": day}))
         return self.wrong[-1]
 
+    def _changes(self, switch: float, move: float) -> list[Act]:
+        """Mistakes put right, bills paid, minds changed. A date is not put right and moved in one breath."""
+        fixes = self._fixes()
+        moves = [] if any("date" in act.fields for act in fixes) else self._moves(move)
+        return [*fixes, *self._payments(), *moves, *self._switches(switch)]
+
     def _moves(self, chance: float) -> list[Act]:
         if self.dice.random() >= chance:
             return []
         self.plot.day += timedelta(days=self.dice.choice((-6, -4, -3, 3, 4, 5, 6, 8, 9, 10, 11, 13, 16, 21)))
-        return [self._date("move")]
+        return [Act("move", 0, {"date": self.plot.day})]
 
     def _proposals(self, kind: str) -> list[Act]:
         options = self.plot.options[kind]
         roles = self.dice.sample([0, 1, *(self._role() for _ in options[2:])], len(options))
-        return [Act("propose", role, {"option": one}) for role, one in zip(roles, options, strict=True)]
+        self.plot.sides |= {one.name: role for role, one in zip(roles, options, strict=True)}
+        return [Act("propose", self.plot.sides[one.name], {"option": one}) for one in options]
 
     def _enquiry(self, kind: str, which: slice, praise: bool) -> list[Act]:
         """What is found out, option by option: values of some properties; with praise, features and recommendations."""
@@ -138,9 +143,9 @@ class _Writer:
     def _inform(self, option: Option, attribute: str) -> Act:
         fields = {"option": option, "attribute": attribute, "value": self.cast.value(option.kind, attribute)}
         if self.dice.random() >= self.dials.noise:
-            return Act("inform", self._role(), fields)
+            return Act("inform", self.plot.sides[option.name], fields)
         fields |= {"right": fields["value"], "value": self.cast.value(option.kind, attribute)}
-        self.wrong.append(Act("inform", self._role(), fields))
+        self.wrong.append(Act("inform", self.plot.sides[option.name], fields))
         return self.wrong[-1]
 
     def _praise(self, kind: str) -> list[Act]:
@@ -149,7 +154,7 @@ class _Writer:
         both, first, second = self.dice.sample(self.plot.options[kind], 3)
         pairs = [(both, one), (both, two), (first, one), (second, two)]
         praised = {"person": self._friend(), "option": self.dice.choice((first, both))}
-        acts = [Act("feature", self._role(), {"option": who, "feature": has}) for who, has in pairs]
+        acts = [Act("feature", self.plot.sides[who.name], {"option": who, "feature": has}) for who, has in pairs]
         return [*acts, Act("recommend", self._role(), praised)]
 
     def _ruled_out(self, kind: str) -> list[Act]:
@@ -175,18 +180,14 @@ class _Writer:
         return Act("switch", 0, {"old": old, "option": self.chosen[kind], "cause": cause})
 
     def _payments(self) -> list[Act]:
-        count = self.dice.randint(1, 3)
+        paid = [self.items.pop() for _ in range(self.dice.randint(1, 3))]
         return [
             Act(
                 "pay",
                 self._role(),
-                {
-                    "item": self.items.pop(),
-                    "amount": f"{self.cast.draw('amount', list(range(12, 480)))} euros",
-                    "ago": self.dice.randint(0, 5),
-                },
+                {"item": item, "amount": f"{self.dice.randint(low, high)} euros", "ago": self.dice.randint(0, 5)},
             )
-            for _ in range(count)
+            for item, low, high in paid
         ]
 
     def _fixes(self) -> list[Act]:

@@ -120,6 +120,13 @@ def _nth(query: Query, matches: list[_Match]) -> Solution:
     return Solution(_shown(matches[query.n - 1].values[query.give[0]]), _used(matches[: query.n]))
 
 
+def _chain(query: Query, matches: list[_Match]) -> Solution:
+    """What was replaced first, and everything that came in its place."""
+    first, second = query.give
+    names = [matches[0].values[first], *(match.values[second] for match in matches)]
+    return Solution(", ".join(names), _used(matches))
+
+
 def _gap(query: Query, matches: list[_Match]) -> Solution:
     if len(matches) != 1:
         return Solution(None)
@@ -156,6 +163,7 @@ _OPERATIONS: dict[str, Callable[[Query, list[_Match]], Solution]] = {
     "count": _count,
     "sum": _sum,
     "nth": _nth,
+    "chain": _chain,
     "gap": _gap,
     "days": _days,
     "more": _more,

@@ -140,13 +140,14 @@ class Pattern(Record):
     last: bool = False
 
 
-Operation = Literal["one", "list", "count", "sum", "gap", "days", "nth", "more", "less"]
+Operation = Literal["one", "list", "chain", "count", "sum", "gap", "days", "nth", "more", "less"]
 
 
 class Query(Record):
     """A question in symbols: all patterns must fit at once; then `how` turns the values of `give` into the answer.
 
     one: the only value, or `form` filled with the only values. list: all, in the order told. count, sum: of all.
+    chain: of `give`, two variables, the first in the first match and then the second in each.
     nth: number `n` in the order told. gap, days: difference of the two variables of `give`; `form` is a gap's unit.
     more, less: the candidate (`give`, first variable) whose number (second) is greater, or smaller, among `n`.
     `described`: so many patterns at the start stand for a name, and each must leave exactly one match.

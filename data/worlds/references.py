@@ -14,7 +14,7 @@ from stitchjam.data.worlds.wording import Wording, fill
 
 __all__ = ["Listener", "Mention", "Proposal", "Referrer", "Speech"]
 
-_ANAPHORA, _OTHER_NAME, _ORDINAL, _PERSON = 0.55, 0.35, 0.25, 0.8  # how often each is used where it is understood
+_ANAPHORA, _OTHER_NAME, _ORDINAL, _PERSON = 0.55, 0.35, 0.3, 1.0  # how often each is used where it is understood
 _NTH = ("first", "second", "third", "fourth", "fifth", "sixth")
 _NO_PRONOUN = re.compile(r"\b(?:of|at|from|in|off|by|with|against|for|to)$")
 
@@ -29,12 +29,14 @@ class Mention(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """That somebody proposed an option, and the turns that say so."""
+    """That somebody proposed an option: the turn, all turns that it takes to understand it, and who was there."""
 
     kind: str
     actor: str
     option: str
+    turn: str
     turns: frozenset[str]
+    heard: frozenset[str]
 
 
 @dataclass
@@ -42,7 +44,7 @@ class Listener:
     """What somebody knows who heard everything up to now: the ground of every reference.
 
     Attributes:
-        other_names: the turn that told the other name of an option.
+        other_names: the turn that told the other name of an option, by the option and who was there.
         proposals: by goal, in the order made.
         topic: the goal that is talked about, and the turn that says so.
         last: the option that "it" means now, and the turns that name it.
@@ -50,7 +52,7 @@ class Listener:
         mistakes: the fact that a wrong act told, by the identity of the act.
     """
 
-    other_names: dict[str, str] = field(default_factory=dict)
+    other_names: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
     proposals: dict[str, list[Proposal]] = field(default_factory=dict)
     topic: tuple[str, str] = ("", "")
     last: tuple[str, frozenset[str]] | None = None
@@ -104,10 +106,19 @@ class Referrer(NamedTuple):
         return [Mention(self.dice.choice(words), option.name, last[1] - {speech.turn}, pronoun=True)]
 
     def _other_name(self, option: Option, speech: Speech) -> list[Mention]:
-        turn = self.listener.other_names.get(option.name)
+        turn = self.listener.other_names.get((option.name, frozenset(speech.actors)))
         if turn is None or self.dice.random() >= _OTHER_NAME:
             return []
         return [Mention(option.other, option.name, frozenset({turn}) - {speech.turn})]
+
+    def _understood(self, own: Proposal, row: list[Proposal], speech: Speech) -> bool:
+        """Whether both have heard all of the row, and would count the same within this session."""
+        if any(not one.heard.issuperset(speech.actors) for one in row) or own.turn == speech.turn:
+            return False
+        session = speech.turn.rpartition("t")[0]
+        here = [one for one in row if one.turn.rpartition("t")[0] == session]
+        just_named = self.listener.last is not None and self.listener.last[0] == own.option
+        return not just_named and (not here or (own in here and here.index(own) == row.index(own)))
 
     def _own(self, option: Option, speech: Speech, actor: str) -> bool:
         """Whether it was proposed by who acts: minutes would name the person twice."""
@@ -120,7 +131,7 @@ class Referrer(NamedTuple):
         if own is None or self.dice.random() >= _ORDINAL:
             return []
         row = [one for one in made if (one.kind, one.actor) == (own.kind, own.actor)]
-        if len(row) < 2:
+        if len(row) < 2 or not self._understood(own, row, speech):
             return []
         fields = {"nth": _NTH[row.index(own)], "kind": self.wording.noun(option.kind), "who": _who(own.actor, speech)}
         words = fill(self.dice.choice(self.wording.templates("ordinal", speech.style)), fields).plain

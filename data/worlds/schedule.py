@@ -107,8 +107,9 @@ class _Scheduler:
     def _segment(self, plot: Plot, style: Style) -> Segment:
         acts = plot.beats.pop(0)
         acts = [told for act in acts for told in (act, *self._about_charge(act))]
-        if style == "debate":
-            acts = acts + citations(acts, self.cast, self.dice)
+        if style == "debate":  # what is cited is heard before it is decided
+            cited = citations(plot, acts, self.cast, self.dice)
+            acts = cited + acts if acts[0].event == "rule_out" else acts + cited
         if not plot.beats:
             self.active[self._team(plot)].remove(plot)
         return Segment(plot, acts, last=not plot.beats)

@@ -52,7 +52,7 @@ _TYPES = {
 }
 _BY_NAME = ("call", "propose", "switch")  # say the option's name in full
 _NO_PRONOUN = ("choose", "fix", "cite")
-_EXPLICIT, _INTRODUCED = 0.1, 0.3
+_EXPLICIT, _INTRODUCED = 0.06, 0.3
 
 
 class Claimed(NamedTuple):
@@ -138,11 +138,21 @@ class Speaker(NamedTuple):
             way = "fix_date"
         if way == "cite":
             way = f"cite_{act.fields['stance']}"
+        if way == "propose" and self._more(act.fields["option"].kind, act, speech):
+            way = "propose_more"
         ways = self.wording.templates(way, _voice(speech))
         if way in ("open", "reopen"):
             return self.dice.choice(ways)
         named = self.listener.topic[0] != speech.goal or self.dice.random() < _EXPLICIT
         return self.dice.choice(with_field(ways, "goal", named))
+
+    def _more(self, kind: str, act: Act, speech: Speech) -> bool:
+        """Whether the same person has just proposed another option of the kind."""
+        made, session = self.listener.proposals.get(speech.goal, []), speech.turn.rpartition("t")[0]
+        return any(
+            (one.kind, one.actor, one.turn.rpartition("t")[0]) == (kind, speech.actors[act.role], session)
+            for one in made
+        )
 
     def _topic(self, act: Act, speech: Speech, template: str) -> frozenset[str]:
         if act.event in ("trait", "term") or "{goal}" in template.lower():
@@ -176,12 +186,17 @@ class Speaker(NamedTuple):
         if "old" in given:
             fields["old"] = given["old"].name
         if "date" in given:
-            fields["date"] = self.dice.choice(date_phrases(given["date"], today))
+            fields["date"] = self._day(given["date"], today, speech)
         if "ago" in given:
-            fields["paid"] = self.dice.choice(date_phrases(today - timedelta(days=given["ago"]), today))
+            fields["paid"] = self._day(today - timedelta(days=given["ago"]), today, speech)
         if isinstance(given.get("wrong"), date):
             fields["wrong"] = f"on {say_day(given['wrong'])}"
         return fields
+
+    def _day(self, day: date, today: date, speech: Speech) -> str:
+        """A date in words; minutes are read later, so they give it in full."""
+        phrases = date_phrases(day, today)
+        return self.dice.choice(phrases[:2] if speech.role is None else phrases)
 
     def _types(self, act: Act) -> tuple[str, ...]:
         option = act.fields.get("option")
@@ -211,9 +226,10 @@ class Speaker(NamedTuple):
 
     def _heard_proposal(self, option: Option, act: Act, speech: Speech, told: Sentence) -> None:
         made = self.listener.proposals.setdefault(speech.goal, [])
-        made.append(Proposal(option.kind, speech.actors[act.role], option.name, told.through | {speech.turn}))
-        if option.name not in self.listener.other_names and self.dice.random() < _INTRODUCED:
-            self.listener.other_names[option.name] = speech.turn
+        heard, turns = frozenset(speech.actors), told.through | {speech.turn}
+        made.append(Proposal(option.kind, speech.actors[act.role], option.name, speech.turn, turns, heard))
+        if (option.name, heard) not in self.listener.other_names and self.dice.random() < _INTRODUCED:
+            self.listener.other_names[option.name, heard] = speech.turn
             ways = self.wording.templates("alias", _voice(speech))
             told.text = joined([told.text, fill(self.dice.choice(ways), {"other": option.other})], " ")
 
@@ -231,7 +247,9 @@ def _claims(act: Act, speech: Speech, today: date, voids: str) -> list[Claimed]:
     if act.event in ("ask", "call", "open", "reopen"):
         return []
     if "date" in given:
-        return [Claimed("date", "", speech.goal, given["date"].isoformat(), "date", voids)]
+        day = given["date"].isoformat()
+        moved = [Claimed("moved", "", speech.goal, day, "date")] if act.event == "move" else []
+        return [Claimed("date", "", speech.goal, day, "date", voids), *moved]
     told: Mapping[str, list[tuple[str, str, str]]] = {
         "charge": [("charge", "", "person")],
         "propose": [(f"{kind}.proposed", name, "option")],
@@ -241,7 +259,11 @@ def _claims(act: Act, speech: Speech, today: date, voids: str) -> list[Claimed]:
         "feature": [(f"{kind}.feature", name, "feature")],
         "rule_out": [(f"{kind}.ruled_out", name, "reason")],
         "choose": [(f"{kind}.chosen", kind, "option")],
-        "switch": [(f"{kind}.chosen", kind, "option"), (f"{kind}.dropped", old.name if old else "", "cause")],
+        "switch": [
+            (f"{kind}.chosen", kind, "option"),
+            (f"{kind}.replaced", old.name if old else "", "option"),
+            (f"{kind}.dropped", old.name if old else "", "cause"),
+        ],
         "pay": [("paid", given.get("item", ""), "amount"), ("paid_on", given.get("item", ""), "paid")],
         "cite": [(f"cited.{given.get('stance')}", given.get("source", ""), "source")],
         "trait": [("trait", given.get("person", ""), "trait")],

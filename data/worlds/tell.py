@@ -20,7 +20,7 @@ from stitchjam.data.worlds.wording import Text, Wording, fill
 __all__ = ["Line", "Teller", "Told"]
 
 _HELPERS = {"tool": ("the assistant", "Assistant"), "trip": ("the travel agent", "Travel agent")}
-_PAIRED = {"dialogue": 0.5, "trip": 0.6, "tool": 0.7, "debate": 0.15}  # how often a value answers a question
+_PAIRED = {"dialogue": 0.5, "trip": 0.6, "tool": 0.7}  # how often a value answers a question
 _REPORTED = ("inform", "feature", "propose")  # what an agent does; the rest its user decides
 _LETTER = 4  # acts in a mail, at most
 _SIGHT = 0.3  # share of chatter that mentions an option
@@ -89,7 +89,8 @@ class _Session:
         teller.listener.topic, teller.listener.last, teller.listener.person = ("", ""), None, None
 
     def run(self) -> None:
-        self.actors, self.names = self._actors(self.meeting.team[0])
+        first = self.meeting.segments[0].plot.organiser if self.meeting.segments else self.meeting.team[0]
+        self.actors, self.names = self._actors(first)
         if self.style == "notes":
             present = f"Minutes of {say_day(self.today)}. Present: {' and '.join(self.meeting.team)}."
             self._add("Minutes", Text.of(present), "")
@@ -127,7 +128,8 @@ class _Session:
         """With an agent at hand, the agent reports and the user decides."""
         if self.style not in _HELPERS or act.event == "propose":
             return act
-        return Act(act.event, int(act.event in _REPORTED), act.fields)
+        reported = act.event in _REPORTED or (act.event == "fix" and "attribute" in act.fields)
+        return Act(act.event, int(reported), act.fields)
 
     def _open(self, segment: Segment) -> None:
         new = segment.plot.goal.name not in self.teller.listener.proposals
@@ -234,7 +236,7 @@ class _Session:
     def _small_talk(self, segment: Segment | None) -> list[tuple[str, str]]:
         pool, role = self.wording["chatter"], 0 if self.style in _HELPERS else self.dice.randrange(2)
         proposed = self.teller.listener.proposals.get(segment.plot.goal.name) if segment else None
-        if proposed and self.dice.random() < _SIGHT and self.style != "notes":
+        if proposed and self.dice.random() < _SIGHT and self.style not in ("notes", "debate"):
             option = self.dice.choice(proposed).option
             return [(self.names[role], fill(self._draw("sight", pool["sight"]), {"option": option}).plain)]
         if self.style == "notes":

@@ -103,13 +103,14 @@ def _by_recommendation(ask: Asker, kind: str, praise: Fact) -> Iterator[Draft]:
     """The option that a person recommended; the person is named, or described by a trait."""
     for fact in ask.some(_facts_about(ask, kind, praise.subject), 2):
         asked = ask.here(fact.relation, subject="?o", value="?v")
-        praised = ask.here(praise.relation, subject="?o", value=praise.value)
+        # Whoever recommends another one for another goal as well is no description of this one.
+        praised = Pattern(relation=praise.relation, subject="?o", goal="?w", value=praise.value)
         text = _asked(ask, fact, ask.describe("recommended", kind=kind, person=praise.value))
         query = Query(where=(praised, asked), give=("?v",), described=1)
         yield Draft("provenance_tracing", text, query, fact.relation, hops=2)
         if trait := ask.trait(praise.value):
             known = Pattern(relation="trait", subject="?p", value=trait)
-            praised = ask.here(praise.relation, subject="?o", value="?p")
+            praised = praised.model_copy(update={"value": "?p"})
             who = ask.describe("trait", trait=trait)
             text = _asked_of(ask, fact, kind, ask.describe("recommended", kind=kind, person=who))
             query = Query(where=(known, praised, asked), give=("?v",), described=2)

@@ -11,16 +11,17 @@ __all__ = ["aggregations", "counts", "enumerations", "evolutions", "plans", "rev
 def evolutions(ask: Asker) -> Iterator[Draft]:
     """State evolution: every choice, or every date, in order."""
     for kind in ask.kinds:
-        if len(ask.ledger.of(f"{kind}.chosen")) > 1:
-            query = Query(where=(_chosen(ask, kind),), give=("?o",), how="list")
+        if ask.ledger.of(f"{kind}.replaced"):
+            replaced = ask.here(f"{kind}.replaced", subject="?a", value="?b")
+            query = Query(where=(replaced,), give=("?a", "?b"), how="chain")
             yield Draft("state_evolution", ask.words("evolution", kind=kind), query, f"{kind}s")
     if len(ask.ledger.of("date")) > 1 and not ask.ledger.corrected("date"):
         query = Query(where=(ask.here("date", value="?d"),), give=("?d",), how="list")
         yield Draft("state_evolution", ask.words("dates"), query, "dates")
 
 
-def _chosen(ask: Asker, kind: str, last: bool = False) -> Pattern:
-    return ask.here(f"{kind}.chosen", subject=kind, value="?o", last=last)
+def _final(ask: Asker, kind: str, value: str = "?o") -> Pattern:
+    return ask.here(f"{kind}.chosen", subject=kind, value=value, last=True)
 
 
 def enumerations(ask: Asker) -> Iterator[Draft]:
@@ -62,7 +63,7 @@ def counts(ask: Asker) -> Iterator[Draft]:
             query = Query(where=(ask.here(f"{kind}.proposed", subject="?o", value=person),), give=("?o",), how="count")
             yield Draft("counting", ask.words("count_proposed", kind=kind, person=person), query, "count")
     if len(ask.ledger.of("date")) > 1 and not ask.ledger.corrected("date"):
-        query = Query(where=(ask.here("date", value="?d"),), give=("?d",), how="count", n=1)
+        query = Query(where=(ask.here("moved", value="?d"),), give=("?d",), how="count")
         yield Draft("counting", ask.words("count_moves"), query, "count")
     if len(ask.ledger.of("paid")) > 1:
         query = Query(where=(ask.here("paid", subject="?i"),), give=("?i",), how="count")
@@ -73,7 +74,7 @@ def revisions(ask: Asker) -> Iterator[Draft]:
     """Incremental memory revision: the latest choice after a change of mind."""
     for kind in ask.kinds:
         if len(ask.ledger.of(f"{kind}.chosen")) > 1:
-            query = Query(where=(_chosen(ask, kind, last=True),), give=("?o",))
+            query = Query(where=(_final(ask, kind),), give=("?o",))
             yield Draft("incremental_revision", ask.words("final", kind=kind), query, kind)
 
 
@@ -81,7 +82,7 @@ def plans(ask: Asker) -> Iterator[Draft]:
     """Information synthesis: everything that was settled in the end, in a fixed form."""
     where, names = [], []
     for number, kind in enumerate(ask.kinds):
-        where.append(_chosen(ask, kind, last=True).model_copy(update={"value": f"?o{number}"}))
+        where.append(_final(ask, kind, f"?o{number}"))
         names.append(ask.wording.noun(kind))
     names.append(ask.wording["questions"]["words"]["date"])
     where.append(ask.here("date", value="?d", last=True))
