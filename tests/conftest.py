@@ -134,3 +134,11 @@ def victims():
     made = Victims()
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def worlds(tmp_path_factory):
+    """Generated worlds with all styles, types of questions and numbers of hops among them; made once, never changed."""
+    from made_worlds import make_some
+
+    return make_some(tmp_path_factory.mktemp("worlds"))

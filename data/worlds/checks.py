@@ -128,8 +128,10 @@ def _clues(question: WorldQuestion, world: Sequence[Statement]) -> Iterator[Faul
 def _places(question: WorldQuestion, known: Known, world: Sequence[Statement]) -> Iterator[Fault]:
     """Each piece of evidence stands where it says, and states what the answer rests on, no more and no less."""
     turns, needed = set(question.turns), _needed(question, world)
-    stated = [(one.place, one.fact) for one in known.statements if one.place.turn in turns]
-    told = {(place.turn, place.start, place.end): fact for place, fact in stated}
+    told: dict[tuple[str, int, int], list[Fact]] = {}
+    for one in known.statements:
+        if one.place.turn in turns:
+            told.setdefault((one.place.turn, one.place.start, one.place.end), []).append(one.fact)
     for one in question.evidence:
         wrong = list(_misplaced(one, known, told))
         if not wrong and set(one.places) != needed.get(one.turn, set(one.places)):
@@ -148,26 +150,27 @@ def _needed(question: WorldQuestion, world: Sequence[Statement]) -> dict[str, se
     return found
 
 
-def _misplaced(one: Evidence, known: Known, told: Mapping[tuple[str, int, int], Fact]) -> Iterator[Fault]:
+def _misplaced(one: Evidence, known: Known, told: Mapping[tuple[str, int, int], Sequence[Fact]]) -> Iterator[Fault]:
     if one.session not in known.days or one.session != one.turn.rpartition("t")[0]:
         yield Fault("span", f"{one.turn} is not in session {one.session!r}")
         return
     if (one.role == "states") != bool(one.places):
         yield Fault("span", f"{one.turn} {one.role}, and has {len(one.places)} places")
     for place in one.places:
-        fact = told.get((place.turn, place.start, place.end))
-        if fact is None or place.turn != one.turn:
+        facts = told.get((place.turn, place.start, place.end))
+        if not facts or place.turn != one.turn:
             yield Fault("span", f"nothing is stated at {place.start}:{place.end} of {place.turn}")
         elif known.texts.get(place.turn, "")[place.start : place.end] != place.text:
             yield Fault("span", f"{place.turn} does not read {place.text!r} at {place.start}:{place.end}")
-        elif fact.relation in _DATED:
-            yield from _date(place.text, known.days[one.session], fact)
+        else:
+            yield from _dates(place.text, known.days[one.session], facts)
 
 
-def _date(words: str, said: date, fact: Fact) -> Iterator[Fault]:
-    day = read_date(words, said)
-    if day is None or day.isoformat() != fact.value:
-        yield Fault("date", f"{words!r} said on {said} is {day}, gold is {fact.value}")
+def _dates(words: str, said: date, facts: Iterable[Fact]) -> Iterator[Fault]:
+    for fact in facts:
+        day = read_date(words, said) if fact.relation in _DATED else None
+        if fact.relation in _DATED and (day is None or day.isoformat() != fact.value):
+            yield Fault("date", f"{words!r} said on {said} is {day}, gold is {fact.value}")
 
 
 def _facts(statements: Iterable[Statement]) -> list[Fact]:
