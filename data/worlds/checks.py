@@ -20,7 +20,7 @@ __all__ = ["Fault", "Known", "SHARED", "answer_from", "faults"]
 
 # Relations whose values many subjects share by their nature, such as who proposed something.
 SHARED = ("proposed", "recommended", "feature", "chosen", "charge", "date", "paid", "paid_on")
-_DATED = ("date", "paid_on")
+_DATED = ("date", "moved", "paid_on")
 _MARK, _THOUSANDS = re.compile(r"[^\w\s]"), re.compile(r"(?<=\d),(?=\d{3})")
 
 

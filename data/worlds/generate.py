@@ -81,6 +81,7 @@ class _Generator:
         self.folder, self.name, self.dials, self.tick = folder, name, dials, tick
         self.wording = open_wording(dials.language)
         self.cast = Cast(dials, self.wording)
+        self.teller = Teller(dials, self.cast, self.wording)
         self.pool = Pool(dials)
         self.ledgers: dict[str, Ledger] = {}
         self.recent: deque[Ledger] = deque(maxlen=_RECENT)
@@ -97,7 +98,7 @@ class _Generator:
 
     def _tell(self) -> Counter[str]:
         """Write the sessions and their gold, and draft questions whenever a goal is finished."""
-        teller, counts = Teller(self.dials, self.cast, self.wording), Counter[str]()
+        counts, teller = Counter[str](), self.teller
         with self._open("sessions") as sessions, self._open("gold") as gold:
             for meeting in meetings(self.dials, self.cast):
                 for segment in meeting.segments:
@@ -135,7 +136,9 @@ class _Generator:
             statements += [one for turn in gold.turns for one in turn.statements if fits(one.fact)]
             days[gold.id], styles[gold.id] = gold.day, gold.style
         known = Known(statements, self._texts(statements), days)
-        names = {name: other for kind in self.wording["kinds"].values() for name, other in kind["names"]}
+        told = {name for name, _ in self.teller.listener.other_names}
+        kinds = self.wording["kinds"].values()
+        names = {name: other for kind in kinds for name, other in kind["names"] if name in told}
         return choose(self.pool, self.dials.questions, self.name, known, styles, names)
 
     def _gold(self) -> Iterator[SessionGold]:

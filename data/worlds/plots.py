@@ -191,9 +191,10 @@ class _Writer:
         ]
 
     def _fixes(self) -> list[Act]:
-        """Puts right what was told wrong so far."""
+        """Puts right what was told wrong so far, unless it is about an option that nobody looks at any more."""
         wrong, self.wrong = self.wrong, []
-        return [self._fix(act) for act in wrong]
+        alive = [*self.chosen.values(), *(option for left in self.left.values() for option in left)]
+        return [self._fix(act) for act in wrong if "date" in act.fields or act.fields["option"] in alive]
 
     def _fix(self, wrong: Act) -> Act:
         told = "date" if "date" in wrong.fields else "value"

@@ -121,8 +121,10 @@ def _nth(query: Query, matches: list[_Match]) -> Solution:
 
 
 def _chain(query: Query, matches: list[_Match]) -> Solution:
-    """What was replaced first, and everything that came in its place."""
+    """What was replaced first, and everything that came in its place; nothing when a link is missing."""
     first, second = query.give
+    if any(one.values[second] != other.values[first] for one, other in zip(matches, matches[1:], strict=False)):
+        return Solution(None)
     names = [matches[0].values[first], *(match.values[second] for match in matches)]
     return Solution(", ".join(names), _used(matches))
 

@@ -15,6 +15,7 @@ from stitchjam.data.worlds.records import Dials, Style
 
 __all__ = ["Meeting", "Segment", "meetings"]
 
+_SERVED = ("tool", "trip")  # one person and an agent, who do not gossip
 _START = datetime.fromisoformat("2026-01-05T09:00")
 _BEATS = 6
 _ACTIVE = 3  # plots that a team works on at once
@@ -63,7 +64,8 @@ class _Scheduler:
         team = self._team(plots[0]) if plots else team
         style, chosen = self._choose(plots, left)
         meeting = Meeting(number, self._next_time(), style, team, [self._segment(plot, style) for plot in chosen])
-        meeting.talk = self._talk(2 if not chosen else 1)
+        if style not in _SERVED:
+            meeting.talk = self._talk(2 if not chosen else 1)
         return meeting
 
     def _pressed(self, plots: list[Plot]) -> Plot | None:
@@ -86,14 +88,14 @@ class _Scheduler:
     def _choose(self, plots: list[Plot], left: int) -> tuple[Style, list[Plot]]:
         """A style, and one or two plots that it suits; more when the end is near."""
         if not plots:
-            return self._style(list(self.dials.styles)), []
+            return self._style([style for style in self.dials.styles if style not in _SERVED]), []
         waiting = sum(len(plot.beats) for active in self.active.values() for plot in active)
         count = max(1 + (self.dice.random() < _BOTH), -(-waiting // left))
         first = self._pressed(plots) or max(plots, key=lambda plot: len(plot.beats) + 3 * self.dice.random())
         style = self._style(_styles(first))
         # An agent serves one person at a time; two people can talk about what either of them organises.
         others = [plot for plot in plots if plot is not first and style in _styles(plot)]
-        others = [plot for plot in others if style not in ("trip", "tool") or plot.organiser == first.organiser]
+        others = [plot for plot in others if style not in _SERVED or plot.organiser == first.organiser]
         return style, [first, *others][:count]
 
     def _style(self, allowed: list[str]) -> Style:
@@ -107,7 +109,8 @@ class _Scheduler:
     def _segment(self, plot: Plot, style: Style) -> Segment:
         acts = plot.beats.pop(0)
         acts = [told for act in acts for told in (act, *self._about_charge(act))]
-        if style == "debate":  # what is cited is heard before it is decided
+        if style == "debate":  # each side attacks what the other proposed; it is heard before it is decided
+            acts = [_against(act, plot) if act.event == "rule_out" else act for act in acts]
             cited = citations(plot, acts, self.cast, self.dice)
             acts = cited + acts if acts[0].event == "rule_out" else acts + cited
         if not plot.beats:
@@ -139,6 +142,10 @@ class _Scheduler:
             morning = self.time.replace(hour=8, minute=5 * self.dice.randrange(12))
             self.time = morning if self.time.hour < 8 else morning + timedelta(days=1)
         return self.time
+
+
+def _against(act: Act, plot: Plot) -> Act:
+    return Act(act.event, 1 - plot.sides[act.fields["option"].name], act.fields)
 
 
 def _styles(plot: Plot) -> list[str]:

@@ -109,7 +109,9 @@ class Speaker(NamedTuple):
             fields["ask" if act.event == "ask" else "say"] = fill(clause, fields)
         told = Sentence(fill(template, fields), EVENTS[act.event], self._types(act))
         told.mentions = {name: one for name, one in (("option", mention), ("she", person)) if one}
-        told.through = self._topic(act, speech, template).union(*(one.through for one in told.mentions.values()))
+        told.through = self._topic(act, speech, template)
+        if act.event != "cite":  # that somebody cites a source is understood without knowing what for or against
+            told.through = told.through.union(*(one.through for one in told.mentions.values()))
         told.claims = _claims(act, speech, today, self.listener.mistakes.pop(id(act.fields.get("of")), ""))
         self._heard(act, speech, told)
         return told
@@ -143,7 +145,8 @@ class Speaker(NamedTuple):
         ways = self.wording.templates(way, _voice(speech))
         if way in ("open", "reopen"):
             return self.dice.choice(ways)
-        named = self.listener.topic[0] != speech.goal or self.dice.random() < _EXPLICIT
+        explicit = 0 if speech.style == "mail" else _EXPLICIT  # a mail's subject names it
+        named = self.listener.topic[0] != speech.goal or self.dice.random() < explicit
         return self.dice.choice(with_field(ways, "goal", named))
 
     def _more(self, kind: str, act: Act, speech: Speech) -> bool:
@@ -180,7 +183,7 @@ class Speaker(NamedTuple):
         fields: dict[str, str | Text] = {name: value for name, value in given.items() if isinstance(value, str)}
         fields |= {"goal": speech.goal, "actor": speech.actors[act.role]}
         if option := given.get("option"):
-            fields["kind"] = self.wording.noun(option.kind)
+            fields |= {"kind": self.wording.noun(option.kind), "kinds": self.wording["kinds"][option.kind]["plural"]}
         if "attribute" in given and option:
             fields["noun"] = self.wording.attributes(option.kind)[given["attribute"]]["noun"]
         if "old" in given:
@@ -194,9 +197,11 @@ class Speaker(NamedTuple):
         return fields
 
     def _day(self, day: date, today: date, speech: Speech) -> str:
-        """A date in words; minutes are read later, so they give it in full."""
+        """A date in words. Minutes are read later, so they give it in full; nobody else does for yesterday."""
         phrases = date_phrases(day, today)
-        return self.dice.choice(phrases[:2] if speech.role is None else phrases)
+        if speech.role is None:
+            return self.dice.choice(phrases[:2])
+        return self.dice.choice(phrases[2:] if abs((day - today).days) < 3 else phrases)
 
     def _types(self, act: Act) -> tuple[str, ...]:
         option = act.fields.get("option")

@@ -94,14 +94,16 @@ class _Session:
         if self.style == "notes":
             present = f"Minutes of {say_day(self.today)}. Present: {' and '.join(self.meeting.team)}."
             self._add("Minutes", Text.of(present), "")
-        if self.style != "mail":
+        if self.style == "mail" and self.meeting.segments:
+            self.meeting.segments[0].acts[:0] = self.meeting.talk
+        elif self.style == "mail":
+            self._letter(self.meeting.talk, None)
+        else:
             for act in self.meeting.talk:
                 self._turn(self._cast_in_role(act), "")
                 self._chat()
             if not self.meeting.segments:
                 self._chat(at_least=3)
-        elif self.meeting.talk or not self.meeting.segments:
-            self._letter(self.meeting.talk, None)
         for segment in self.meeting.segments:
             self.actors, self.names = self._actors(segment.plot.organiser)
             (self._letters if self.style == "mail" else self._spoken)(segment)
