@@ -86,9 +86,9 @@ def _say_if_few(about: dict[str, Any], wanted: int) -> None:
 def gym_stats(
     path: Worlds = None,
     hybrid: Annotated[bool, typer.Option("--hybrid", help="Also the search of this package.")] = False,
-    k: Annotated[int, typer.Option(min=1, help="Turns that a search hands over.")] = 10,
+    k: Annotated[int, typer.Option("-k", min=1, help="Turns that a search hands over.")] = 10,
     sweep: Annotated[bool, typer.Option("--sweep", help="Instead: make worlds of rising overlap and length.")] = False,
-    worlds: Annotated[int, typer.Option(min=1, help="Of a sweep: worlds at each point.")] = 8,
+    worlds: Annotated[int, typer.Option(min=1, help="Of a sweep: worlds at each point.")] = 16,
     seed: Annotated[int, typer.Option(min=0, help="Of a sweep: of the first world.")] = 0,
     questions: Annotated[int, typer.Option(min=19, help="Of a sweep: in each world.")] = 60,
     plot: Annotated[Path | None, typer.Option(help="Of a sweep: draw it here (.svg, .png, .pdf).")] = None,

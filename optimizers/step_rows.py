@@ -45,10 +45,12 @@ def step_rows(worlds: Iterable[World], steps: Sequence[str] = ()) -> Iterator[di
     """
     if unknown := set(steps) - set(STEPS):
         raise UsageError(f"no rows for step {sorted(unknown)[0]!r}; there are: {', '.join(STEPS)}")
-    for world in worlds:
-        for step in steps or STEPS:
-            for inputs, outputs in STEPS[step](world):
-                yield {"step": step, "inputs": inputs, "outputs": outputs, "group": world.name}
+    return (
+        {"step": step, "inputs": inputs, "outputs": outputs, "group": world.name}
+        for world in worlds
+        for step in steps or STEPS
+        for inputs, outputs in STEPS[step](world)
+    )
 
 
 def _labelled(world: World) -> Iterator[_Labelled]:

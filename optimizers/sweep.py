@@ -23,6 +23,7 @@ SWEEPS: dict[Dial, tuple[float, ...]] = {
     "overlap": (0.0, 0.25, 0.5, 0.75, 1.0),
     "sessions": (20, 80, 320, 1280),
 }
+_LONG = 100  # sessions of the worlds in which overlap is varied: in short ones few goals can share anything
 Tick = Callable[[str, int, int], None]
 
 
@@ -58,6 +59,8 @@ def sweep(dial: Dial, dials: Dials, worlds: int, tick: Tick = lambda what, done,
     Raises:
         UsageError: no type of question appears at every value.
     """
+    if dial == "overlap":
+        dials = dials.model_copy(update={"sessions": _LONG})
     found: dict[float, Difficulty] = {}
     for done, value in enumerate(SWEEPS[dial], 1):
         found[value] = _at(dials.model_copy(update={dial: int(value) if dial == "sessions" else value}), worlds)

@@ -9,7 +9,7 @@ NAME/NAME.asked.jsonl       gold of each question: its query, hops, evidence pla
 
 import json
 import os
-import shutil
+import tempfile
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -54,14 +54,18 @@ def generate_world(folder: Path, name: str, dials: Dials, tick: Tick = lambda wh
     target = folder / name
     if target.exists():
         return _same(target, dials)
-    partial = folder / f".{name}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    try:
-        about = _Generator(partial, name, dials, tick).run()
-        os.replace(partial, target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(
+        prefix=f".{name}.", suffix=".partial", dir=folder, ignore_cleanup_errors=True
+    ) as own:
+        about = _Generator(Path(own), name, dials, tick).run()
+        os.chmod(own, 0o755)  # a temporary folder is for its owner only
+        try:
+            os.replace(own, target)
+        except OSError:
+            if not target.exists():
+                raise
+            return _same(target, dials)  # another process has made it meanwhile
     return about
 
 

@@ -35,7 +35,7 @@ class Dials(Record):
         sessions: how many, 10 to 5,000.
         overlap: 0 to 1, how much goals share their options (halls, hotels, ...), people and words.
         hops: 1 to 4, the longest chain that a question goes through.
-        chatter: 0 to 1, share of turns that say nothing a question asks for.
+        chatter: 0 to 1, share of turns that say nothing a question asks for; mails have such sentences instead.
         noise: 0 to 1, share of values and dates that are first told wrong and put right later.
         styles: weight of each style, 0 to 1,000; one that is left out is not used.
         questions: how many to ask, over all types.

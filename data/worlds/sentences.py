@@ -128,7 +128,7 @@ class Speaker(NamedTuple):
         return told
 
     def _person(self, act: Act, speech: Speech) -> Mention | None:
-        if act.event not in ("trait", "recommend"):
+        if act.event != "trait":
             return None
         name = act.fields["person"]
         return Referrer(self.wording, self.listener, self.dice).person(name, self.wording.pronoun(name), speech)

@@ -194,6 +194,7 @@ class _Session:
         """A turn with its gold. `told` are its sentences with their acts and where they start."""
         turn, plain = self._next(), text.plain
         self.lines.append(Line(turn, speaker, plain))
+        self.owed += self.teller.chatter if told else -1
         statements: list[Statement] = []
         references: list[Reference] = []
         for one, act, start in told:
@@ -227,12 +228,10 @@ class _Session:
 
     def _chat(self, segment: Segment | None = None, at_least: int = 0) -> None:
         """As much small talk as the dial asks for since the last."""
-        self.owed += self.teller.chatter + at_least
+        self.owed += at_least
         while self.owed >= 1:
-            lines = self._small_talk(segment)
-            for speaker, words in lines:
+            for speaker, words in self._small_talk(segment):
                 self._add(speaker, Text.of(words), "")
-            self.owed -= len(lines)
             self.teller.listener.last = self.teller.listener.person = None
 
     def _small_talk(self, segment: Segment | None) -> list[tuple[str, str]]:
