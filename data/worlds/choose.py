@@ -1,6 +1,6 @@
 """Turns drafts into the questions of a world: answered, given evidence, checked, and spread over types and hops."""
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from random import Random
@@ -100,15 +100,23 @@ def choose(
         styles: of sessions, by id.
         other_names: of options, which count as answers too.
     """
+    by_relation: dict[str, list[Statement]] = defaultdict(list)
+    for one in known.statements:
+        by_relation[one.fact.relation].append(one)
     queues, asked = pool.queues(), set[str]()
     found: list[WorldQuestion] = []
     refused: Counter[str] = Counter()
     while len(found) < number and any(queues.values()):
         for queue in queues.values():
             while queue and len(found) < number:
-                question = _question(queue.popleft(), f"{name}-q{len(found) + 1:03}", known, styles, other_names)
+                draft = queue.popleft()
+                relations = {pattern.relation for pattern in draft.query.where}
+                about = known._replace(
+                    statements=[one for relation in sorted(relations) for one in by_relation[relation]]
+                )
+                question = _question(draft, f"{name}-q{len(found) + 1:03}", about, styles, other_names)
                 query = question.query.model_dump_json()
-                wrong = ["asked before"] if query in asked else [one.kind for one in faults(question, known)]
+                wrong = ["asked before"] if query in asked else [one.kind for one in faults(question, about)]
                 if not wrong:
                     asked.add(query)
                     found.append(question)

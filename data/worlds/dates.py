@@ -26,6 +26,10 @@ def date_phrases(day: date, said: date) -> tuple[str, ...]:
         phrases.append((_NEAR | _FAR)[apart])
     if 3 <= apart < len(_NUMBERS):
         phrases.append(f"in {_NUMBERS[apart]} days")
+    if apart % 7 == 0 and 3 <= apart // 7 < len(_NUMBERS):
+        phrases.append(f"in {_NUMBERS[apart // 7]} weeks")
+    if _months(day) - _months(said) == 1:
+        phrases.append(f"on the {_ordinal(day.day)} of next month")
     if 3 <= -apart < len(_NUMBERS):
         phrases.append(f"{_NUMBERS[-apart]} days ago")
     if 2 < apart < 7:
@@ -46,10 +50,12 @@ def read_date(words: str, said: date) -> date | None:
     near = {phrase: apart for apart, phrase in (_NEAR | _FAR).items()}
     if words in near:
         return _away(said, near[words])
-    if match := re.fullmatch(r"in (\w+) days|(\w+) days ago", words):
-        number = match[1] or match[2]
-        apart = _NUMBERS.index(number) if number in _NUMBERS else None
+    if match := re.fullmatch(r"in (\w+) (days|weeks)|(\w+) days ago", words):
+        number = match[1] or match[3]
+        apart = _NUMBERS.index(number) * (7 if match[2] == "weeks" else 1) if number in _NUMBERS else None
         return _away(said, apart if match[1] else -apart) if apart is not None else None
+    if match := re.fullmatch(r"the ([0-9]{1,2}[a-z]{2}) of next month", words):
+        return _next_month(match[1], said)
     if match := re.fullmatch(r"(this coming|a week on) (\w+)", words):
         return _coming(match[2], said, weeks=int(match[1] != "this coming"))
     return _absolute(words)
@@ -68,6 +74,26 @@ def _away(said: date, apart: int) -> date | None:
         return said + timedelta(days=apart)
     except OverflowError:
         return None
+
+
+def _next_month(nth: str, said: date) -> date | None:
+    year, month = divmod(_months(said), 12)
+    try:
+        day = date(year, month + 1, int(nth[:-2]))
+    except ValueError:
+        return None
+    return day if _ordinal(day.day) == nth else None
+
+
+def _months(day: date) -> int:
+    """Months since the year 0, from 1: divided by 12 they give the next month, counted from 0."""
+    return 12 * day.year + day.month
+
+
+def _ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, 11th, 21st ..."""
+    ending = "th" if 10 < number < 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
 
 
 def _coming(weekday: str, said: date, weeks: int) -> date | None:

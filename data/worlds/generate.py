@@ -174,8 +174,10 @@ class _Generator:
 
     @property
     def split(self) -> str:
-        """Frozen by the hash of what was told: three worlds of five are for training."""
-        return "train" if int(file_hash(self._path("sessions"))[:8], 16) % 5 < 3 else "held_out"
+        """Frozen by the hash of the dials that shape the sessions; three worlds of five are for training."""
+        dials = self.dials.model_dump(mode="json", exclude={"hops", "questions"})
+        digest = sha256(json.dumps(dials, sort_keys=True).encode()).hexdigest()
+        return "train" if int(digest[:8], 16) % 5 < 3 else "held_out"
 
     def _path(self, what: str) -> Path:
         return self.folder / f"{self.name}.{what}.jsonl"

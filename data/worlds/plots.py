@@ -82,6 +82,7 @@ class _Writer:
         self.wrong: list[Act] = []  # told wrong, and not put right yet
         self.left = {kind: list(options) for kind, options in plot.options.items()}
         self.chosen: dict[str, Option] = {}
+        self.days = {plot.day}  # a goal never goes back to a date that it had
         self.items = dice.sample(plot.goal.table["items"], len(plot.goal.table["items"]))
 
     def write(self) -> None:
@@ -120,7 +121,10 @@ class _Writer:
     def _moves(self, chance: float) -> list[Act]:
         if self.dice.random() >= chance:
             return []
-        self.plot.day += timedelta(days=self.dice.choice((-6, -4, -3, 3, 4, 5, 6, 8, 9, 10, 11, 13, 16, 21)))
+        steps = (-6, -4, -3, 3, 4, 5, 6, 8, 9, 10, 11, 13, 16, 21)
+        new = [day for step in steps if (day := self.plot.day + timedelta(days=step)) not in self.days]
+        self.plot.day = self.dice.choice(new)
+        self.days.add(self.plot.day)
         return [Act("move", 0, {"date": self.plot.day})]
 
     def _proposals(self, kind: str) -> list[Act]:

@@ -141,7 +141,7 @@ class _Session:
         return Speech(self._next(), self.style, goal, self.actors, None if self.style == "notes" else role)
 
     def _next(self) -> str:
-        return f"{self.id}t{len(self.lines) + 1:02}"
+        return f"{self.id}t{len(self.lines) + 1:03}"
 
     def _turn(self, act: Act, goal: str, happens: str = "") -> None:
         told = self.speaker.tell(act, self._speech(goal, act.role), self.today, happens)
