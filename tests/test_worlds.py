@@ -273,9 +273,9 @@ def test_the_split_depends_on_the_sessions_alone(small, tmp_path):
     assert other.split == small.split == small.questions[0].split
 
 
-def test_both_splits_appear_and_more_worlds_are_for_training(tmp_path):
+def test_both_splits_appear(tmp_path):
     splits = Counter(make(tmp_path, f"w{seed}", seed=seed, sessions=10, questions=0).split for seed in range(40))
-    assert splits["train"] > splits["held_out"] > 5
+    assert min(splits["train"], splits["held_out"]) > 10
 
 
 def test_programs_see_no_gold(worlds):
