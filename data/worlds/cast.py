@@ -117,9 +117,22 @@ class Cast:
             found[name] = Option(name, other, kind)
         return list(found.values())
 
+    def near(self, kind: str, attribute: str, value: str) -> str:
+        """A wrong value that somebody might take for a value of this property."""
+        table = self.wording.attributes(kind)[attribute]
+        numbers = range(table["from"], table["to"] + 1, table["step"])
+        at = next(n for n, number in enumerate(numbers) if _shown(number, table) == value)
+        most = max(3, len(numbers) // 8)
+        others = [n for n in range(max(0, at - most), min(len(numbers), at + most + 1)) if n != at]
+        return _shown(numbers[self.dice.choice(others)], table)
+
     def value(self, kind: str, attribute: str) -> str:
         """A value that this property has nowhere else in the world, until its whole range is used up."""
         table = self.wording.attributes(kind)[attribute]
         numbers = list(range(table["from"], table["to"] + 1, table["step"]))
         number = self.draw(f"value/{kind}.{attribute}", numbers)
-        return f"{number // 60}:{number % 60:02}" if table.get("time") else table["value"].format(number)
+        return _shown(number, table)
+
+
+def _shown(number: int, table: Mapping[str, Any]) -> str:
+    return f"{number // 60}:{number % 60:02}" if table.get("time") else table["value"].format(number)

@@ -13,6 +13,7 @@ _NUMBERS = tuple[str, ...](
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
 )
 _NEAR = {0: "today", 1: "tomorrow", 2: "the day after tomorrow", -1: "yesterday", -2: "the day before yesterday"}
+_WEEKS = 6  # nobody says "in eleven weeks" of a day that is fixed
 _ISO, _SPOKEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"), re.compile(r"([0-9]{1,2}) (\w+) ([0-9]{4})")
 _FAR = {7: "a week from today", 14: "two weeks from today", 21: "three weeks from today", -7: "a week ago today"}
 
@@ -26,7 +27,7 @@ def date_phrases(day: date, said: date) -> tuple[str, ...]:
         phrases.append((_NEAR | _FAR)[apart])
     if 3 <= apart < len(_NUMBERS):
         phrases.append(f"in {_NUMBERS[apart]} days")
-    if apart % 7 == 0 and 3 <= apart // 7 < len(_NUMBERS):
+    if apart % 7 == 0 and 3 <= apart // 7 <= _WEEKS:
         phrases.append(f"in {_NUMBERS[apart // 7]} weeks")
     if _months(day) - _months(said) == 1:
         phrases.append(f"on the {_ordinal(day.day)} of next month")

@@ -148,7 +148,8 @@ class _Writer:
         fields = {"option": option, "attribute": attribute, "value": self.cast.value(option.kind, attribute)}
         if self.dice.random() >= self.dials.noise:
             return Act("inform", self.plot.sides[option.name], fields)
-        fields |= {"right": fields["value"], "value": self.cast.value(option.kind, attribute)}
+        right = fields["value"]
+        fields |= {"right": right, "value": self.cast.near(option.kind, attribute, right)}
         self.wrong.append(Act("inform", self.plot.sides[option.name], fields))
         return self.wrong[-1]
 

@@ -134,7 +134,8 @@ class _Session:
         return Act(act.event, int(reported), act.fields)
 
     def _open(self, segment: Segment) -> None:
-        new = segment.plot.goal.name not in self.teller.listener.proposals
+        made = self.teller.listener.proposals.get(segment.plot.goal.name, [])
+        new = not any(one.heard.issuperset(self.actors) for one in made)  # to these two
         self._turn(Act("open" if new else "reopen", 0), segment.plot.goal.name)
 
     def _speech(self, goal: str, role: int) -> Speech:
@@ -169,7 +170,9 @@ class _Session:
                 letters.append([])
             letters[-1].append(act)
         for number, acts in enumerate(letters, segment.acts[0].role):
-            self._letter([Act(act.event, number % 2, act.fields) for act in acts], segment)
+            sent = [Act(act.event, number % 2, act.fields) for act in acts]
+            segment.plot.sides |= {act.fields["option"].name: act.role for act in sent if act.event == "propose"}
+            self._letter(sent, segment)
 
     def _letter(self, acts: Sequence[Act], segment: Segment | None) -> None:
         role = acts[0].role if acts else 0

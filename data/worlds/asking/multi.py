@@ -147,7 +147,8 @@ def context_multi_hop(ask: Asker) -> Iterator[Draft]:
     for kind in ask.kinds:
         out = {fact.subject for fact in ask.ledger.of(f"{kind}.ruled_out")}
         for person, proposed in ask.people(f"{kind}.proposed"):
-            if out & {fact.subject for fact in proposed} and not ask.ledger.of(f"{kind}.dropped"):
+            names = {fact.subject for fact in proposed}
+            if len(names) > 1 and out & names and not ask.ledger.of(f"{kind}.dropped"):
                 where = (
                     ask.here(f"{kind}.proposed", subject="?o", value=person),
                     ask.here(f"{kind}.ruled_out", subject="?o"),
