@@ -95,6 +95,7 @@ def gym_stats(
     as_json: Json = False,
 ) -> None:
     """How large and how hard worlds are: solved from all evidence, from BM25's hits, and from nothing."""
+    from stitchjam.data.console import working
     from stitchjam.data.worlds.folder import read_worlds
     from stitchjam.optimizers.difficulty import measure
     from stitchjam.optimizers.gym_view import difficulty_table, worlds_table
@@ -103,8 +104,9 @@ def gym_stats(
         return _sweep(worlds, seed, questions, plot, as_json)
     if plot:
         raise UsageError("--plot draws a sweep; add --sweep")
-    found = read_worlds(path)
-    figures = measure(found, k, hybrid)
+    with working(sys.stderr, "measuring"):
+        found = read_worlds(path)
+        figures = measure(found, k, hybrid)
     result(as_json, figures.model_dump(mode="json"), worlds_table(found), "", difficulty_table(figures))
     for question, wrong in figures.faulty.items():
         say(f"{question}: {'; '.join(wrong)}")
