@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,6 +15,11 @@ OUT = Path(".stitchjam/worlds")
 gym_app = typer.Typer(no_args_is_help=True, help="Make and measure worlds with exact gold; no model needed.")
 app.add_typer(gym_app, name="gym")
 
+STYLES = ("dialogue", "mail", "notes", "tool", "debate", "trip")
+STEPS = (
+    "detect_scope, type_event, type_entities, resolve_references, group_session, browse_source, judge_sufficiency, "
+    "sufficiency, answer_question"
+)
 Worlds = Annotated[Path | None, typer.Argument(help="A world, or a folder of worlds. [default: the shipped sample]")]
 Dial = typer.Option
 
@@ -31,7 +36,8 @@ def gym_world(
     chatter: Annotated[float, typer.Option(min=0, max=0.9, help="Share of turns without content.")] = 0.25,
     noise: Annotated[float, typer.Option(min=0, max=1, help="Share of values told wrong and put right later.")] = 0.1,
     style: Annotated[
-        list[str] | None, typer.Option(help="NAME=WEIGHT, repeated; only these. [default: all six alike]")
+        list[str] | None,
+        typer.Option(help=f"NAME or NAME=WEIGHT, repeated; only these. [default: {', '.join(STYLES)}]"),
     ] = None,
     questions: Annotated[int, typer.Option(min=0, help="In each world, over all types.")] = 30,
     as_json: Json = False,
@@ -52,14 +58,12 @@ def gym_world(
             about = generate_world(out, f"{name}-{number}", dials, tick)
             _say_if_few(about, questions)
             made += read_worlds(out / about["name"])
-    result(
-        as_json, [world.about for world in made], worlds_table(made), f"in {out}; look at one with: stitchjam gym show"
-    )
+    result(as_json, [world.about for world in made], worlds_table(made), f"look at them with: stitchjam gym show {out}")
 
 
 def _styles(given: list[str]) -> dict[str, float]:
     try:
-        return {name: float(weight) for name, weight in (one.split("=") for one in given)}
+        return {name: float(weight or 1) for name, _, weight in (one.partition("=") for one in given)}
     except ValueError:
         raise UsageError(f"--style {' '.join(given)}: give NAME=WEIGHT, such as --style mail=2") from None
 
@@ -100,6 +104,8 @@ def gym_stats(
     from stitchjam.optimizers.difficulty import measure
     from stitchjam.optimizers.gym_view import difficulty_table, worlds_table
 
+    if sweep and (path or hybrid):
+        raise UsageError("a sweep makes worlds of its own and measures BM25; leave out the folder and --hybrid")
     if sweep:
         return _sweep(worlds, seed, questions, plot, as_json)
     if plot:
@@ -151,9 +157,8 @@ def gym_show(
         for one in world.asked:
             if one.id == worlds[1]:
                 return result(as_json, one.model_dump(mode="json"), *question_lines(world, one, around))
-    raise UsageError(
-        f"no question {worlds[1]!r} in these worlds; list them with: stitchjam gym show {path or ''}".rstrip()
-    )
+    place = worlds[0] or "the sample"
+    raise UsageError(f"no question {worlds[1]!r} in {place}; list them with: stitchjam gym show [FOLDER]")
 
 
 def _worlds_and_question(path: Path | None, question: str | None) -> tuple[Path | None, str | None]:
@@ -166,7 +171,8 @@ def _worlds_and_question(path: Path | None, question: str | None) -> tuple[Path 
 @gym_app.command("rows")
 def gym_rows(
     path: Worlds = None,
-    step: Annotated[list[str] | None, typer.Option(help="Only these steps; may be repeated.")] = None,
+    step: Annotated[list[str] | None, typer.Option(help=f"Only these; may be repeated. One of: {STEPS}.")] = None,
+    split: Annotated[Literal["train", "held_out", "all"], typer.Option(help="Of which worlds.")] = "all",
     out: Annotated[Path | None, typer.Option(help="A file. [default: standard output]")] = None,
 ) -> None:
     """Labelled rows for each step, from the gold: {"step", "inputs", "outputs", "group"}, one a line."""
@@ -175,11 +181,12 @@ def gym_rows(
     from stitchjam.data.worlds.folder import read_worlds
     from stitchjam.optimizers.step_rows import step_rows
 
-    rows = step_rows(read_worlds(path), step or ())
+    worlds = [world for world in read_worlds(path) if split in (world.split, "all")]
+    rows = step_rows(worlds, step or ())
     if out is None:
         jsonlines.Writer(sys.stdout).write_all(rows)
         return
     out.parent.mkdir(parents=True, exist_ok=True)
     with jsonlines.open(out, "w") as file:
-        file.write_all(rows)
-    say(f"written: {out}")
+        count = sum(1 for row in rows if file.write(row))
+    say(f"written: {out}, {count:,} rows from {len(worlds)} worlds")

@@ -54,7 +54,10 @@ def load_data(history: Path | None = None, questions: Path | None = None, memory
     if memory is not None:
         store = DiskStore(memory, create=False).store
         return Data(store, read_questions(questions, store.history) if questions else ())
-    record = read_history(cast(Path, history))
+    history = cast(Path, history)
+    if history.is_dir():
+        raise UsageError(f"{history} is a folder; give the file of a history, such as NAME.sessions.jsonl of a world")
+    record = read_history(history)
     return Data(Store.of(record), read_questions(questions, record) if questions else ())
 
 

@@ -4,13 +4,14 @@ Rows of steps that have a signature hold its input fields and the fields of its 
 they are. `group` is the world: rows are split by it, never within it.
 """
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
 from stitchjam.data.errors import UsageError
-from stitchjam.data.records import Session, Turn
+from stitchjam.data.records import NOT_MENTIONED, Session, Turn
 from stitchjam.data.worlds.folder import World
 from stitchjam.data.worlds.records import TurnGold, WorldQuestion
 from stitchjam.data.worlds.sentences import EVENTS
@@ -22,6 +23,8 @@ _BEFORE = 6  # turns shown before the one that is labelled
 _SCOPES = 8  # candidates for a scope
 _SHOWN = 8  # lines of evidence at most, where the evidence itself is not longer
 _NEW, _NONE = "new", "none"
+_PRONOUN = re.compile(r"\b(it|its|she|he|this|that|they|them|whole thing)\b", re.IGNORECASE)
+_NOT_THERE = {"sources": [], "answer": NOT_MENTIONED}
 Pair = tuple[dict[str, Any], dict[str, Any]]
 
 
@@ -99,13 +102,16 @@ def _types(world: World) -> Iterator[Pair]:
 
 
 def _references(world: World) -> Iterator[Pair]:
-    """What "it" and other words in a turn mean; as many turns without such words as with them."""
+    """What words for options and people mean that other turns tell; as many turns with none of them.
+
+    A goal that is called "it" is not among them, so turns without references hold no pronoun at all.
+    """
     turns = {turn.external_id: turn for turn in world.history.turns}
     plain = 0
     for one in _labelled(world):
         found = one.gold.references
         plain += len(found) > 0
-        if not found and (plain < 1 or not one.gold.statements):
+        if not found and (plain < 1 or not one.gold.statements or _PRONOUN.search(one.turn.text)):
             continue
         plain -= not found
         told = sorted(
@@ -125,9 +131,11 @@ def _groups(world: World) -> Iterator[Pair]:
 
 
 def _browsing(world: World) -> Iterator[Pair]:
-    """Which lines of a session state what is asked: the step `browse_source`."""
-    sessions = {session.id: session for session in world.history.sessions}
+    """Which lines of a session state what is asked, and a session with none: the step `browse_source`."""
+    sessions, dice = {session.id: session for session in world.history.sessions}, Random(f"{world.name}/browse")
     for question in world.asked:
+        other = dice.choice([id for id in sessions if id not in {one.session for one in question.evidence}])
+        yield {"source": _lines(sessions[other].turns), "request": question.text}, {"lines": []}
         for id in dict.fromkeys(one.session for one in question.evidence if one.role == "states"):
             stated = {one.turn for one in question.evidence if one.role == "states"}
             lines = [f"t{number}" for number, turn in _numbered(sessions[id]) if turn.external_id in stated]
@@ -194,15 +202,26 @@ def _sufficiency(world: World) -> Iterator[Pair]:
 
 
 def _answers(world: World) -> Iterator[Pair]:
-    """The answer and the lines it rests on: the step `answer_question`, when all evidence is shown."""
+    """The answer and the lines it rests on: the step `answer_question`, when all there is to know is shown."""
     for question in world.asked:
-        if question.evidence:
+        if not question.evidence:
+            yield {"context": _about(world, question), "question": question.text}, _NOT_THERE
+        else:
             shown = next(_states(world, question, "c"))
             stated = [shown.labels[one.turn] for one in question.evidence if one.role == "states"]
             yield (
                 {"context": shown.lines, "question": question.text},
                 {"sources": stated[:3], "answer": question.answer},
             )
+
+
+def _about(world: World, question: WorldQuestion) -> str:
+    """Turns about the goal of a question that nothing in the world answers."""
+    goals = {pattern.goal for pattern in question.query.where}
+    near = [one.turn for one in _labelled(world) if one.gold.scope in goals and one.gold.statements]
+    dice = Random(f"{world.name}/{question.id}")
+    chosen = sorted(dice.sample(range(len(near)), min(len(near), _SHOWN)))
+    return "\n".join(claim_line(f"c{number}", quoted(near[at])) for number, at in enumerate(chosen, 1))
 
 
 STEPS: dict[str, Callable[[World], Iterator[Pair]]] = {

@@ -39,7 +39,7 @@ def test_world_makes_worlds_and_says_where_they_are(run):
     options = ["--sessions", "10", "--questions", "12", "--worlds", "2"]
     code, out, err = run("gym", "world", *options)
     assert code == 0 and err == "" and "world-0" in out and "world-1" in out
-    assert "in .stitchjam/worlds; look at one with: stitchjam gym show" in out
+    assert "look at them with: stitchjam gym show .stitchjam/worlds" in out
     for name in ("world-0", "world-1"):  # what the command makes is what the function makes
         file = Path(name, f"{name}.asked.jsonl")
         assert Path(".stitchjam/worlds", file).read_bytes() == Path("worlds", file).read_bytes()
@@ -67,7 +67,7 @@ def test_world_says_when_there_are_fewer_questions_than_asked_for(run):
     [
         (["world", "--sessions", "5"], 2, "--sessions"),
         (["world", "--overlap", "1.5"], 2, "--overlap"),
-        (["world", "--style", "nonsense"], 2, "give NAME=WEIGHT"),
+        (["world", "--style", "nonsense"], 2, "'dialogue', 'mail'"),
         (["world", "--style", "mail=much"], 2, "give NAME=WEIGHT"),
         (["world", "--style", "nonsense=1"], 2, "'dialogue', 'mail'"),
         (["world", "--style", "mail=0", "--style", "tool=0"], 2, "at least one style a weight above 0"),
@@ -144,7 +144,7 @@ def test_show_lists_questions_and_shows_one_with_its_evidence(run):
         assert f" {'>' if one['role'] == 'states' else '~'} [{one['turn']}] " in out
     assert as_json(run("gym", "show", "worlds", row["id"], "--json")) == row
     alone = run("gym", "show", "worlds", row["id"], "--around", "0")[1]
-    assert alone.count("[s0") == len(row["evidence"]) < out.count("[s0")
+    assert alone.count("[world-") == len(row["evidence"]) < out.count("[world-")
 
 
 def test_show_says_so_when_nothing_in_the_world_answers(run):

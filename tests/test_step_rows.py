@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stitchjam.data.errors import UsageError
+from stitchjam.data.records import NOT_MENTIONED
 from stitchjam.data.text import one_line
 from stitchjam.data.worlds.checks import answer_from
 from stitchjam.data.worlds.folder import read_worlds
@@ -126,13 +127,14 @@ def test_labels_in_outputs_name_lines_of_the_inputs(rows):
     for inputs, outputs in rows["detect_scope"]:
         assert outputs["scope"] == "new" or outputs["scope"] in labels(inputs["candidates"])
     for inputs, outputs in rows["browse_source"]:
-        assert outputs["lines"] and set(outputs["lines"]) <= set(labels(inputs["source"]))
+        assert set(outputs["lines"]) <= set(labels(inputs["source"]))
     for inputs, outputs in rows["judge_sufficiency"]:
         assert outputs["entry"] == "none" or outputs["entry"] in labels(inputs["evidence"])
     for inputs, outputs in rows["sufficiency"]:
         assert set(outputs["covered"]) <= set(labels(inputs["evidence"]))
     for inputs, outputs in rows["answer_question"]:
-        assert 0 < len(outputs["sources"]) <= 3 and set(outputs["sources"]) <= set(labels(inputs["context"]))
+        assert bool(outputs["sources"]) == (outputs["answer"] != NOT_MENTIONED) and len(outputs["sources"]) <= 3
+        assert set(outputs["sources"]) <= set(labels(inputs["context"]))
     for step, name in (("type_event", "events"), ("type_entities", "types"), ("group_session", "groups")):
         for inputs, outputs in rows[step]:
             assert outputs[name] and set(outputs[name]) <= set(inputs["labels"])
@@ -165,13 +167,20 @@ def test_words_that_are_resolved_stand_in_the_turn_and_as_many_turns_have_none(r
 
 
 def test_lines_to_browse_are_those_that_state_the_answer(about, worlds):
-    asked = set()
-    for _, question, inputs, outputs in about("browse_source"):
+    asked, none = set(), set()
+    for world, question, inputs, outputs in about("browse_source"):
         stated = {one_line(place.text) for one in question.evidence for place in one.places}
         lines = labels(inputs["source"])
         assert all(any(words in lines[label] for words in stated) for label in outputs["lines"])
-        asked.add(question.id)
-    assert sorted(asked) == answerable(worlds)
+        if outputs["lines"]:
+            asked.add(question.id)
+        else:
+            session = next(
+                s for s in world.history.sessions if all(one_line(t.text) in inputs["source"] for t in s.turns)
+            )
+            assert session.id not in {one.session for one in question.evidence}
+            none.add(question.id)
+    assert sorted(asked) == answerable(worlds) and len(none) == sum(len(world.asked) for world in worlds[1:3])
 
 
 def test_an_entry_is_none_exactly_when_the_turn_that_states_the_fact_is_missing(about):
@@ -210,7 +219,8 @@ def test_an_answer_is_given_all_its_evidence_and_names_lines_that_state_it(about
         stated = {one.turn for one in question.evidence if one.role == "states"}
         assert all(lines[label] & stated for label in outputs["sources"])
         asked.append(question.id)
-    assert sorted(asked) == answerable(worlds)
+        assert bool(question.evidence) == (outputs["answer"] != NOT_MENTIONED)
+    assert sorted(asked) == sorted(question.id for world in worlds[1:3] for question in world.asked)
 
 
 def test_lines_shown_are_in_time_order(rows):

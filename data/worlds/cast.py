@@ -15,6 +15,7 @@ _SHARED = 6  # options of a kind that goals share at full overlap
 _TOWNS = 8  # in which trips of a world go; the hotels and restaurants are split among them
 _FEW = 3  # people, places and parts that goals share at full overlap
 _TEAMS = 10
+_TRIES = 50
 _FAMILIES = ("occasion", "trip", "works", "software")
 
 
@@ -66,6 +67,7 @@ class Cast:
         self.families = self.dice.sample(_FAMILIES, len(_FAMILIES))
         self.decks: dict[str, _Deck] = {}
         self.goals: set[str] = set()
+        self.had: set[tuple[str, str, str]] = set()  # values of properties; bounded by their ranges
 
     def draw(self, deck: str, cards: list[Any]) -> Any:
         """The next of a named deck of cards."""
@@ -126,8 +128,16 @@ class Cast:
         others = [n for n in range(max(0, at - most), min(len(numbers), at + most + 1)) if n != at]
         return _shown(numbers[self.dice.choice(others)], table)
 
-    def value(self, kind: str, attribute: str) -> str:
-        """A value that this property has nowhere else in the world, until its whole range is used up."""
+    def value(self, option: Option, attribute: str) -> str:
+        """A value that no other option has, until the whole range is used up, and that this one never had before."""
+        value = self._value(option.kind, attribute)
+        for _ in range(_TRIES):
+            if (option.name, attribute, value) in self.had:
+                value = self._value(option.kind, attribute)
+        self.had.add((option.name, attribute, value))
+        return value
+
+    def _value(self, kind: str, attribute: str) -> str:
         table = self.wording.attributes(kind)[attribute]
         numbers = list(range(table["from"], table["to"] + 1, table["step"]))
         number = self.draw(f"value/{kind}.{attribute}", numbers)

@@ -92,7 +92,8 @@ def _second_answer(question: WorldQuestion, world: Sequence[Statement]) -> Itera
         yield Fault("second answer", f"the world says {answer!r}, gold is {question.answer!r}")
     elif question.query.how == "one" and not question.query.form and solution.used:
         value = solution.used[-1]
-        for fact in _facts(world):
+        void = {fact.voids for fact in _facts(world)}
+        for fact in (fact for fact in _facts(world) if fact.id not in void):
             near = not value.relation.endswith(SHARED) and (fact.goal == value.goal or fact.subject == value.subject)
             if fact.id != value.id and near and (fact.relation, fact.value) == (value.relation, value.value):
                 yield Fault("second answer", f"{fact.subject!r} has the same {fact.relation} in {fact.goal!r}")

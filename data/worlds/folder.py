@@ -83,14 +83,14 @@ def is_world(path: Path) -> bool:
     return bool(_folders(path))
 
 
-def read_worlds(path: Path | None = None) -> tuple[World, ...]:
+def read_worlds(path: str | Path | None = None) -> tuple[World, ...]:
     """The worlds in a folder, by name; a world's own folder is one of them, and without a path it is the sample.
 
     Raises:
         UsageError: there is no world.
         DataError: a world was changed after it was made, is damaged, or is of another format.
     """
-    path = path or Path(str(files("stitchjam.data") / "samples" / "worlds"))
+    path = Path(path or str(files("stitchjam.data") / "samples" / "worlds"))
     folders = _folders(path)
     if not folders:
         raise UsageError(f"{path}: no world here; make some with: stitchjam gym world --out {path}")
@@ -98,7 +98,8 @@ def read_worlds(path: Path | None = None) -> tuple[World, ...]:
 
 
 def _folders(path: Path) -> list[Path]:
-    folders = [path, *sorted(path.glob("[!.]*"))] if path.is_dir() else []
+    by_number = sorted(path.glob("[!.]*"), key=lambda folder: (len(folder.name), folder.name))
+    folders = [path, *by_number] if path.is_dir() else []
     return [folder for folder in folders if (folder / "world.json").is_file()]
 
 

@@ -145,7 +145,7 @@ class _Writer:
         return [act for acts in found.values() for act in self.dice.sample(acts, len(acts))]
 
     def _inform(self, option: Option, attribute: str) -> Act:
-        fields = {"option": option, "attribute": attribute, "value": self.cast.value(option.kind, attribute)}
+        fields = {"option": option, "attribute": attribute, "value": self.cast.value(option, attribute)}
         if self.dice.random() >= self.dials.noise:
             return Act("inform", self.plot.sides[option.name], fields)
         right = fields["value"]

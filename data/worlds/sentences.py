@@ -35,6 +35,7 @@ EVENTS = {
     "cite": "cite evidence",
     "trait": "tell about person",
     "term": "define term",
+    "meet": "open meeting",
     "chatter": "small talk",
 }
 _TYPES = {

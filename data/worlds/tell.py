@@ -46,7 +46,8 @@ class Told(NamedTuple):
 class Teller:
     """Tells the meetings of a world, one after the other."""
 
-    def __init__(self, dials: Dials, cast: Cast, wording: Wording):
+    def __init__(self, name: str, dials: Dials, cast: Cast, wording: Wording):
+        self.name = name  # begins the ids of sessions and turns, so that worlds can share a memory
         self.chatter = dials.chatter / (1 - dials.chatter)
         self.cast, self.wording, self.listener = cast, wording, Listener()
         self.dice = Random(f"{dials.seed}/tell")
@@ -82,7 +83,7 @@ class _Session:
         self.teller, self.meeting, self.style = teller, meeting, meeting.style
         self.dice, self.wording = teller.dice, teller.wording
         self.speaker = Speaker(teller.wording, teller.listener, teller.dice)
-        self.id = f"s{meeting.number + 1:04}"
+        self.id = f"{teller.name}-s{meeting.number + 1:04}"
         self.today, self.owed = meeting.time.date(), self.dice.random()
         self.lines: list[Line] = []
         self.gold: list[TurnGold] = []
@@ -93,7 +94,7 @@ class _Session:
         self.actors, self.names = self._actors(first)
         if self.style == "notes":
             present = f"Minutes of {say_day(self.today)}. Present: {' and '.join(self.meeting.team)}."
-            self._add("Minutes", Text.of(present), "")
+            self._add("Minutes", Text.of(present), "", event=EVENTS["meet"])
         if self.style == "mail" and self.meeting.segments:
             self.meeting.segments[0].acts[:0] = self.meeting.talk
         elif self.style == "mail":
@@ -193,7 +194,14 @@ class _Session:
         close = self.dice.choice(self.wording["chatter"]["mail_close"])
         self._add(self.names[role], Text.of(f"{text}{close}\n\n{self.actors[role]}"), goal, told)
 
-    def _add(self, speaker: str, text: Text, scope: str, told: Sequence[tuple[Sentence, Act, int]] = ()) -> None:
+    def _add(
+        self,
+        speaker: str,
+        text: Text,
+        scope: str,
+        told: Sequence[tuple[Sentence, Act, int]] = (),
+        event: str = EVENTS["chatter"],
+    ) -> None:
         """A turn with its gold. `told` are its sentences with their acts and where they start."""
         turn, plain = self._next(), text.plain
         self.lines.append(Line(turn, speaker, plain))
@@ -210,7 +218,7 @@ class _Session:
             TurnGold(
                 id=turn,
                 scope=scope,
-                events=tuple(dict.fromkeys(one.event for one, _, _ in told)) or (EVENTS["chatter"],),
+                events=tuple(dict.fromkeys(one.event for one, _, _ in told)) or (event,),
                 types=tuple(dict.fromkeys(name for one, _, _ in told for name in one.types)),
                 references=tuple(references),
                 statements=tuple(statements),
