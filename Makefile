@@ -52,11 +52,11 @@ nightly: check  ## everything: checks, all tests with slow ones and the local mo
 
 sample: $(INSTALLED)  ## make the worlds in data/samples/worlds anew, after a change to how worlds are told
 	@rm -rf data/samples/worlds
-	@$(BIN)/stitchjam gym world --out data/samples/worlds --seed 4 --sessions 40 --overlap 0.5
-	@$(BIN)/stitchjam gym world --out data/samples/worlds --seed 13 --sessions 60 --overlap 0.8 --hops 4
-	@$(BIN)/stitchjam gym world --out data/samples/worlds --seed 23 --sessions 30 --overlap 0.3 --chatter 0.4
+	@$(BIN)/stitchjam gym world --out data/samples/worlds --seed 1 --sessions 40 --overlap 0.5
+	@$(BIN)/stitchjam gym world --out data/samples/worlds --seed 15 --sessions 60 --overlap 0.8 --hops 4
+	@$(BIN)/stitchjam gym world --out data/samples/worlds --seed 35 --sessions 30 --overlap 0.3 --chatter 0.4
 	@$(BIN)/stitchjam gym world --out data/samples/worlds --seed 32 --sessions 40 --overlap 0.9 --noise 0.3
-	@$(BIN)/stitchjam gym world --out data/samples/worlds --seed 44 --sessions 50 --overlap 0.6 --hops 4 --noise 0.2
+	@$(BIN)/stitchjam gym world --out data/samples/worlds --seed 52 --sessions 50 --overlap 0.6 --hops 4 --noise 0.2
 
 clean:  ## remove .venv, build output, caches and demo/; your files and the models stay
 	@rm -rf .venv build dist demo stitchjam.egg-info .pytest_cache .ruff_cache .hypothesis

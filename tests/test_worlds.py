@@ -387,3 +387,13 @@ def test_an_option_never_has_a_value_again_that_it_had(worlds):
         seen = [(one.fact.subject, one.fact.relation, one.fact.value) for one in stated(world) if not one.fact.voids]
         told = [one for one in seen if one[2][0].isdigit() and one[1].partition(".")[0] in open_wording("en")["kinds"]]
         assert len(set(told)) > 0.97 * len(told)  # mistakes may hit one by chance
+
+
+def test_what_an_option_has_does_not_change_with_what_is_told_elsewhere(worlds):
+    for world in worlds:
+        facts = [one.fact for one in stated(world)]
+        listed = {(one.goal, one.subject) for one in facts if one.relation.endswith(".proposed")}
+        has = {(one.subject, one.value) for one in facts if one.relation.endswith(".feature")}
+        for goal, feature in {(one.goal, one.value) for one in facts if one.relation.endswith(".feature")}:
+            here = {one.subject for one in facts if (one.goal, one.value) == (goal, feature)}
+            assert here == {option for at, option in listed if at == goal and (option, feature) in has}

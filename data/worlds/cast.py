@@ -1,6 +1,6 @@
 """Turns dials into who and what a world holds: people, goals, options and values, shared as much as `overlap` says."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -67,6 +67,7 @@ class Cast:
         self.families = self.dice.sample(_FAMILIES, len(_FAMILIES))
         self.decks: dict[str, _Deck] = {}
         self.goals: set[str] = set()
+        self.features: dict[str, set[str]] = {}  # by option, those that somebody spoke of where it was on the list
         self.had: set[tuple[str, str, str]] = set()  # values of properties; bounded by their ranges
 
     def draw(self, deck: str, cards: list[Any]) -> Any:
@@ -118,6 +119,18 @@ class Cast:
             name, other = self.shared(kind, names, _SHARED)
             found[name] = Option(name, other, kind)
         return list(found.values())
+
+    def two_features(self, options: Sequence[Option]) -> list[str]:
+        """Two features that were never spoken of where one of these options was on the list; none when all were.
+
+        What an option has it has for every goal, so who has it must not change with what is told elsewhere.
+        """
+        spoken = set[str]().union(*(self.features.get(option.name, set()) for option in options))
+        left = [one for one in self.wording["kinds"][options[0].kind]["features"] if one not in spoken]
+        chosen = self.dice.sample(left, 2) if len(left) > 1 else []
+        for option in options:
+            self.features.setdefault(option.name, set()).update(chosen)
+        return chosen
 
     def near(self, kind: str, attribute: str, value: str) -> str:
         """A wrong value that somebody might take for a value of this property."""

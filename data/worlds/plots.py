@@ -60,7 +60,9 @@ def write_plot(cast: Cast, dials: Dials, dice: Random, organiser: str, today: da
 
 def citations(plot: Plot, acts: list[Act], cast: Cast, dice: Random) -> list[Act]:
     """What the two sides of a debate cite: for what they proposed themselves, against what the other side did."""
-    options = list(dict.fromkeys(act.fields["option"] for act in acts if "option" in act.fields))
+    decided = [act.fields["option"] for act in acts if act.event == "choose"]
+    named = dict.fromkeys(act.fields["option"] for act in acts if "option" in act.fields)
+    options = [option for option in named if option not in decided]
     roles = [0, 1, dice.randrange(2), dice.randrange(2)][: dice.randint(2, 4)] if options else []
     sources = cast.wording["people"]["sources"]
     cited = [(role, dice.choice(options), cast.draw("source", sources)) for role in roles]
@@ -155,11 +157,14 @@ class _Writer:
 
     def _praise(self, kind: str) -> list[Act]:
         """Features of which no single one tells an option from the others, and what a friend recommends."""
-        one, two = self.dice.sample(self.cast.wording["kinds"][kind]["features"], 2)
         both, first, second = self.dice.sample(self.plot.options[kind], 3)
-        pairs = [(both, one), (both, two), (first, one), (second, two)]
+        features = self.cast.two_features(self.plot.options[kind])
+        who = (both, both, first, second) if features else ()
         praised = {"person": self._friend(), "option": self.dice.choice((first, both))}
-        acts = [Act("feature", self.plot.sides[who.name], {"option": who, "feature": has}) for who, has in pairs]
+        acts = [
+            Act("feature", self.plot.sides[option.name], {"option": option, "feature": has})
+            for option, has in zip(who, (*features, *features), strict=False)
+        ]
         return [*acts, Act("recommend", self._role(), praised)]
 
     def _ruled_out(self, kind: str) -> list[Act]:

@@ -49,6 +49,8 @@ class Listener:
         topic: the goal that is talked about, and the turn that says so.
         last: the option that "it" means now, and the turns that name it.
         person: the same for "she" or "he".
+        opened: who has been told about a goal, by the goal.
+        frames: the sentence frames of the turn that is spoken, and that turn.
         mistakes: the fact that a wrong act told, by the identity of the act.
     """
 
@@ -57,6 +59,8 @@ class Listener:
     topic: tuple[str, str] = ("", "")
     last: tuple[str, frozenset[str]] | None = None
     person: tuple[str, frozenset[str]] | None = None
+    opened: dict[str, list[frozenset[str]]] = field(default_factory=dict)
+    frames: tuple[str, list[str]] = ("", [])
     mistakes: dict[int, str] = field(default_factory=dict)
 
 

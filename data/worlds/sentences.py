@@ -18,6 +18,7 @@ __all__ = ["Claimed", "EVENTS", "Sentence", "Speaker"]
 EVENTS = {
     "open": "open topic",
     "reopen": "open topic",
+    "join": "open topic",
     "charge": "assign responsibility",
     "date": "set date",
     "move": "move date",
@@ -51,6 +52,7 @@ _TYPES = {
     "trait": ("person",),
     "term": ("term",),
 }
+_OPENINGS = ("open", "reopen", "join")
 _BY_NAME = ("call", "propose", "switch")  # say the option's name in full
 _NO_PRONOUN = ("choose", "fix", "cite")
 _EXPLICIT, _INTRODUCED = 0.06, 0.3
@@ -144,11 +146,19 @@ class Speaker(NamedTuple):
         if way == "propose" and self._more(act.fields["option"].kind, act, speech):
             way = "propose_more"
         ways = self.wording.templates(way, _voice(speech))
-        if way in ("open", "reopen"):
+        if way in _OPENINGS:
             return self.dice.choice(ways)
         explicit = 0 if speech.style == "mail" else _EXPLICIT  # a mail's subject names it
         named = self.listener.topic[0] != speech.goal or self.dice.random() < explicit
-        return self.dice.choice(with_field(ways, "goal", named))
+        return self._fresh(with_field(ways, "goal", named), speech.turn)
+
+    def _fresh(self, ways: list[str], turn: str) -> str:
+        """One that the turn has not used yet, where there is one: a mail does not begin each sentence alike."""
+        if self.listener.frames[0] != turn:
+            self.listener.frames = (turn, [])
+        used = self.listener.frames[1]
+        used.append(self.dice.choice([way for way in ways if way not in used] or ways))
+        return used[-1]
 
     def _more(self, kind: str, act: Act, speech: Speech) -> bool:
         """Whether the same person has just proposed another option of the kind."""
@@ -214,7 +224,7 @@ class Speaker(NamedTuple):
     def _heard(self, act: Act, speech: Speech, told: Sentence) -> None:
         """What "it" and "she" mean from here on, and what may be referred to later."""
         listener, mention = self.listener, told.mentions.get("option")
-        if act.event in ("open", "reopen"):
+        if act.event in _OPENINGS:
             listener.topic = (speech.goal, speech.turn)
         if not mention or act.event == "switch":
             listener.last = None
@@ -250,7 +260,7 @@ def _claims(act: Act, speech: Speech, today: date, voids: str) -> list[Claimed]:
     given = act.fields
     option, old = given.get("option"), given.get("old")
     kind, name = (option.kind, option.name) if option else ("", "")
-    if act.event in ("ask", "call", "open", "reopen"):
+    if act.event in ("ask", "call", *_OPENINGS):
         return []
     if "date" in given:
         day = given["date"].isoformat()

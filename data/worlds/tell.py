@@ -60,6 +60,7 @@ class Teller:
         for segment in meeting.segments:
             if segment.last:
                 self.listener.proposals.pop(segment.plot.goal.name, None)
+                self.listener.opened.pop(segment.plot.goal.name, None)
         groups = tuple(dict.fromkeys(segment.plot.goal.table["group"] for segment in meeting.segments))
         turns = tuple(session.gold)
         gold = SessionGold(
@@ -131,13 +132,17 @@ class _Session:
         """With an agent at hand, the agent reports and the user decides."""
         if self.style not in _HELPERS or act.event == "propose":
             return act
-        reported = act.event in _REPORTED or (act.event == "fix" and "attribute" in act.fields)
-        return Act(act.event, int(reported), act.fields)
+        return Act(act.event, int(act.event in _REPORTED), act.fields)
 
     def _open(self, segment: Segment) -> None:
-        made = self.teller.listener.proposals.get(segment.plot.goal.name, [])
-        new = not any(one.heard.issuperset(self.actors) for one in made)  # to these two
-        self._turn(Act("open" if new else "reopen", 0), segment.plot.goal.name)
+        goal = segment.plot.goal.name
+        known = self.teller.listener.opened.get(goal, [])
+        way = "reopen" if frozenset(self.actors) in known else "join" if known else "open"
+        self._turn(Act(way, 0), goal)
+        self._opened(goal)
+
+    def _opened(self, goal: str) -> None:
+        self.teller.listener.opened.setdefault(goal, []).append(frozenset(self.actors))
 
     def _speech(self, goal: str, role: int) -> Speech:
         return Speech(self._next(), self.style, goal, self.actors, None if self.style == "notes" else role)
@@ -185,6 +190,8 @@ class _Session:
         # Only the first mail of a day begins with a greeting of several words.
         text = head if self.lines else f"{head}{self.dice.choice(self.wording['chatter']['mail_open'])} "
         listener = self.teller.listener
+        if goal:
+            self._opened(goal)
         listener.topic, listener.last, listener.person = (goal, speech.turn), None, None
         told: list[tuple[Sentence, Act, int]] = []
         for act in acts:
