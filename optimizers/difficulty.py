@@ -13,7 +13,7 @@ from stitchjam.data.records import Record, Turn
 from stitchjam.data.store import Store
 from stitchjam.data.text import stem, words
 from stitchjam.data.worlds.asking import FAMILIES
-from stitchjam.data.worlds.checks import answer_from, faults
+from stitchjam.data.worlds.checks import Known, answer_from, faults
 from stitchjam.data.worlds.folder import World
 from stitchjam.data.worlds.query import known_from
 from stitchjam.data.worlds.records import WorldQuestion
@@ -99,10 +99,11 @@ def measure(worlds: Iterable[World], k: int = K, hybrid: bool = False) -> Diffic
 
 def _score(world: World, k: int, hybrid: bool, counts: dict[str, Counter[str]]) -> list[Scored]:
     external = {turn.id: turn.external_id for turn in world.history.turns}
-    bm25 = bm25_search(world.history.turns, k)
+    bm25, known_about = bm25_search(world.history.turns, k), world.known.by_question()
     search = _hybrid_search(world, k) if hybrid else None
 
     def scored(question: WorldQuestion) -> Scored:
+        known = known_about(question.query)
         found = [external[id] for id in bm25(question.text)]
         best = [external[id] for id in search(question.text)] if search else None
         return Scored(
@@ -112,23 +113,21 @@ def _score(world: World, k: int, hybrid: bool, counts: dict[str, Counter[str]]) 
             hops=question.hops,
             styles=question.styles,
             evidence=len(question.evidence),
-            oracle=_right(question, world, question.turns),
+            oracle=_right(question, known, question.turns),
             closed=_guess(question, counts[question.value]) == question.answer,
-            bm25=_right(question, world, found),
-            hybrid=_right(question, world, best) if best is not None else None,
+            bm25=_right(question, known, found),
+            hybrid=_right(question, known, best) if best is not None else None,
             recall=_recall(question, found),
             hybrid_recall=_recall(question, best) if best is not None else None,
-            faults=tuple(f"{one.kind}: {one.why}" for one in faults(question, world.known)),
+            faults=tuple(f"{one.kind}: {one.why}" for one in faults(question, known)),
         )
 
     return [scored(question) for question in world.asked]
 
 
-def _right(question: WorldQuestion, world: World, turns: Sequence[str]) -> bool:
+def _right(question: WorldQuestion, known: Known, turns: Sequence[str]) -> bool:
     """Whether the solver gets the answer from these turns."""
-    relations = {pattern.relation for pattern in question.query.where}
-    statements = [one for one in world.known.statements if one.fact.relation in relations]
-    return answer_from(question.query, known_from(statements, turns)) == question.answer
+    return answer_from(question.query, known_from(known.statements, turns)) == question.answer
 
 
 def _recall(question: WorldQuestion, found: Sequence[str]) -> float | None:

@@ -5,7 +5,8 @@ enough and of which each piece is needed, clues that are ambiguous alone, and go
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Literal, NamedTuple
 
@@ -43,6 +44,18 @@ class Known(NamedTuple):
     statements: Sequence[Statement]
     texts: Mapping[str, str]
     days: Mapping[str, date]
+
+    def by_question(self) -> Callable[[Query], "Known"]:
+        """A function that leaves only the statements that a query is about, without looking at all each time."""
+        by_relation: dict[str, list[Statement]] = defaultdict(list)
+        for one in self.statements:
+            by_relation[one.fact.relation].append(one)
+
+        def about(query: Query) -> Known:
+            relations = sorted({pattern.relation for pattern in query.where})
+            return self._replace(statements=[one for name in relations for one in by_relation[name]])
+
+        return about
 
 
 def answer_from(query: Query, facts: Sequence[Fact]) -> str:

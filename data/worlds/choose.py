@@ -1,6 +1,6 @@
 """Turns drafts into the questions of a world: answered, given evidence, checked, and spread over types and hops."""
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from random import Random
@@ -100,20 +100,14 @@ def choose(
         styles: of sessions, by id.
         other_names: of options, which count as answers too.
     """
-    by_relation: dict[str, list[Statement]] = defaultdict(list)
-    for one in known.statements:
-        by_relation[one.fact.relation].append(one)
-    queues, asked = pool.queues(), set[str]()
+    queues, asked, known_about = pool.queues(), set[str](), known.by_question()
     found: list[WorldQuestion] = []
     refused: Counter[str] = Counter()
     while len(found) < number and any(queues.values()):
         for queue in queues.values():
             while queue and len(found) < number:
                 draft = queue.popleft()
-                relations = {pattern.relation for pattern in draft.query.where}
-                about = known._replace(
-                    statements=[one for relation in sorted(relations) for one in by_relation[relation]]
-                )
+                about = known_about(draft.query)
                 question = _question(draft, f"{name}-q{len(found) + 1:03}", about, styles, other_names)
                 query = question.query.model_dump_json()
                 wrong = ["asked before"] if query in asked else [one.kind for one in faults(question, about)]
