@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from stitchjam.data.digest import file_hash
 from stitchjam.data.errors import BackendError, DataError, UsageError
 
 __all__ = ["LocalModel", "MODELS", "download", "identity", "models_dir", "name_of", "pull", "resolve", "stitchjam_home"]
@@ -123,7 +124,7 @@ def pull(name: str, directory: Path | None = None, progress: Callable[[str], Non
     target.parent.mkdir(parents=True, exist_ok=True)
     _clean_leftovers(target.parent)
     if target.is_file():
-        if _hash_of(target) == model.sha256:
+        if file_hash(target) == model.sha256:
             return target
         say(f"{target} does not match its checksum; it is pulled again")
     # Beside the target: a rename is atomic only within one file system.
@@ -208,14 +209,6 @@ def _copy_hashing(source: IO[bytes], copy: IO[bytes]) -> str:
     copy.flush()
     # Before the rename, else a power cut could leave an empty file under the final name.
     os.fsync(copy.fileno())
-    return digest.hexdigest()
-
-
-def _hash_of(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
     return digest.hexdigest()
 
 

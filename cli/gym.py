@@ -21,7 +21,6 @@ STEPS = (
     "sufficiency, answer_question"
 )
 Worlds = Annotated[Path | None, typer.Argument(help="A world, or a folder of worlds. [default: the shipped sample]")]
-Dial = typer.Option
 
 
 @gym_app.command("world")

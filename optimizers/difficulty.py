@@ -13,10 +13,10 @@ from stitchjam.data.records import Record, Turn
 from stitchjam.data.store import Store
 from stitchjam.data.text import stem, words
 from stitchjam.data.worlds.asking import FAMILIES
-from stitchjam.data.worlds.checks import Known, answer_from, faults
+from stitchjam.data.worlds.checks import answer_from, faults
 from stitchjam.data.worlds.folder import World
 from stitchjam.data.worlds.query import known_from
-from stitchjam.data.worlds.records import WorldQuestion
+from stitchjam.data.worlds.records import Statement, WorldQuestion
 
 __all__ = ["Difficulty", "Row", "Scored", "measure"]
 
@@ -67,30 +67,24 @@ class Difficulty(Record):
     faulty: dict[str, tuple[str, ...]] = {}
 
 
-def measure(worlds: Iterable[World], k: int = K, hybrid: bool = False) -> Difficulty:
+def measure(worlds: Sequence[World], k: int = K, hybrid: bool = False) -> Difficulty:
     """Answer every question by every reader.
 
     Args:
-        worlds: read one at a time.
+        worlds: which.
         k: turns that a search hands over.
         hybrid: also use the search of this package, which takes a few milliseconds a turn to encode.
     """
-    names: list[str] = []
-    scored: list[Scored] = []
-    worlds = list(worlds)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for world in worlds:
         for question in world.asked:
             counts[question.value][question.answer] += 1
-    for world in worlds:
-        names.append(world.name)
-        scored += _score(world, k, hybrid, counts)
-    families = {name: family for family, types in FAMILIES.items() for name in types}
+    scored = [one for world in worlds for one in _score(world, k, hybrid, counts)]
     return Difficulty(
-        worlds=tuple(names),
+        worlds=tuple(world.name for world in worlds),
         k=k,
         together=_row("all", scored),
-        types=_rows(scored, list(families), lambda one: one.type),
+        types=_rows(scored, [name for types in FAMILIES.values() for name in types], lambda one: one.type),
         families=_rows(scored, list(FAMILIES), lambda one: one.family),
         hops=_rows(scored, ["1", "2", "3", "4"], lambda one: str(one.hops)),
         faulty={one.id: one.faults for one in scored if one.faults},
@@ -99,11 +93,11 @@ def measure(worlds: Iterable[World], k: int = K, hybrid: bool = False) -> Diffic
 
 def _score(world: World, k: int, hybrid: bool, counts: dict[str, Counter[str]]) -> list[Scored]:
     external = {turn.id: turn.external_id for turn in world.history.turns}
-    bm25, known_about = bm25_search(world.history.turns, k), world.known.by_question()
+    bm25 = bm25_search(world.history.turns, k)
     search = _hybrid_search(world, k) if hybrid else None
 
     def scored(question: WorldQuestion) -> Scored:
-        known = known_about(question.query)
+        about = world.known.about(question.query)
         found = [external[id] for id in bm25(question.text)]
         best = [external[id] for id in search(question.text)] if search else None
         return Scored(
@@ -113,21 +107,21 @@ def _score(world: World, k: int, hybrid: bool, counts: dict[str, Counter[str]]) 
             hops=question.hops,
             styles=question.styles,
             evidence=len(question.evidence),
-            oracle=_right(question, known, question.turns),
+            oracle=_right(question, about, question.turns),
             closed=_guess(question, counts[question.value]) == question.answer,
-            bm25=_right(question, known, found),
-            hybrid=_right(question, known, best) if best is not None else None,
+            bm25=_right(question, about, found),
+            hybrid=_right(question, about, best) if best is not None else None,
             recall=_recall(question, found),
             hybrid_recall=_recall(question, best) if best is not None else None,
-            faults=tuple(f"{one.kind}: {one.why}" for one in faults(question, known)),
+            faults=tuple(f"{one.kind}: {one.why}" for one in faults(question, world.known)),
         )
 
     return [scored(question) for question in world.asked]
 
 
-def _right(question: WorldQuestion, known: Known, turns: Sequence[str]) -> bool:
+def _right(question: WorldQuestion, about: Sequence[Statement], turns: Sequence[str]) -> bool:
     """Whether the solver gets the answer from these turns."""
-    return answer_from(question.query, known_from(known.statements, turns)) == question.answer
+    return answer_from(question.query, known_from(about, turns)) == question.answer
 
 
 def _recall(question: WorldQuestion, found: Sequence[str]) -> float | None:

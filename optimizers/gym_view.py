@@ -7,9 +7,11 @@ from rich.table import Table
 from rich.text import Text
 
 from stitchjam.data.records import Session, Turn
+from stitchjam.data.text import printable
 from stitchjam.data.worlds.folder import World
 from stitchjam.data.worlds.records import Evidence, WorldQuestion
 from stitchjam.optimizers.difficulty import Difficulty, Row
+from stitchjam.optimizers.show import table
 from stitchjam.optimizers.sweep import Curve
 
 __all__ = ["curve_table", "difficulty_table", "question_lines", "questions_table", "worlds_table"]
@@ -28,14 +30,14 @@ def question_lines(world: World, question: WorldQuestion, around: int = 1) -> li
         around: turns shown before and after each piece of evidence.
     """
     about = f"{question.id}  {question.type} ({question.family}), {question.hops} hop{'s' * (question.hops != 1)}"
-    lines: list[Any] = [Text(about, style="dim"), Text(f"Q: {question.text}", style="bold")]
+    lines: list[Any] = [_safe(about, "dim"), _safe(f"Q: {question.text}", "bold")]
     others = f"  (or: {'; '.join(question.aliases)})" if question.aliases else ""
-    lines.append(Text(f"A: {question.answer}{others}"))
+    lines.append(_safe(f"A: {question.answer}{others}"))
     evidence = {one.turn: one for one in question.evidence}
     for session in world.history.sessions:
         shown = _shown(session, evidence, around)
         if shown:
-            lines += [Text(""), Text(f"   {session.id}  {session.time.replace('T', ' ')}", style="dim"), *shown]
+            lines += [Text(""), _safe(f"   {session.id}  {session.time.replace('T', ' ')}", "dim"), *shown]
     return lines if evidence else [*lines, Text("   (nothing in this world says so)", style="dim")]
 
 
@@ -52,48 +54,48 @@ def _shown(session: Session, evidence: dict[str, Evidence], around: int) -> list
 
 def _line(turn: Turn, one: Evidence | None) -> Text:
     mark = _MARKS[one.role] if one else " "
-    text = Text(turn.text)
+    text = _safe(turn.text)
     for place in one.places if one else ():
         text.stylize("bold underline", place.start, place.end)
-    head = Text(f" {mark} [{turn.external_id}] {turn.speaker}: ", style="" if one else "dim")
+    head = _safe(f" {mark} [{turn.external_id}] {turn.speaker}: ", "" if one else "dim")
     indented = Text("\n      ").join(text.split("\n", allow_blank=True))
     return head + indented
 
 
+def _safe(text: str, style: str = "") -> Text:
+    """Text without terminal commands; each character stays one character, so places in it hold."""
+    return Text(printable(text), style=style)
+
+
 def questions_table(world: World) -> Table:
     """The questions of a world, a line each."""
-    table = _table("id", "type", "hops", "question", "answer")
-    for question in world.asked:
-        table.add_row(question.id, question.type, str(question.hops), Text(question.text), Text(question.answer))
-    return table
+    rows = [(one.id, one.type, one.hops, one.text, one.answer) for one in world.asked]
+    return table(("id", "type", "hops", "question", "answer"), rows, right=("hops",))
 
 
 def worlds_table(worlds: Sequence[World]) -> Table:
     """Size, split and dials of worlds."""
-    table = _table("world", "split", "sessions", "turns", "questions", "overlap", "hops", "chatter", "noise")
-    for world in worlds:
-        counts, dials = world.about["counts"], world.dials
-        figures = (counts["sessions"], counts["turns"], counts["questions"])
-        table.add_row(
+    sizes, dials = ("sessions", "turns", "questions"), ("overlap", "hops", "chatter", "noise")
+    rows = [
+        (
             world.name,
             world.split,
-            *(f"{figure:,}" for figure in figures),
-            *(f"{value:g}" for value in (dials.overlap, dials.hops, dials.chatter, dials.noise)),
+            *(f"{world.about['counts'][name]:,}" for name in sizes),
+            *(f"{getattr(world.dials, name):g}" for name in dials),
         )
-    return table
+        for world in worlds
+    ]
+    return table(("world", "split", *sizes, *dials), rows, right=(*sizes, *dials))
 
 
 def difficulty_table(found: Difficulty) -> Table:
     """Figures in percent: all questions, then by family, by number of hops, and by type."""
     hybrid = found.together.hybrid is not None
     columns = ["questions", "all evidence", "closed book", f"BM25 top {found.k}", f"recall@{found.k}"]
-    table = _table("", *columns, *(("search", f"its recall@{found.k}") if hybrid else ()))
-    for rows in ((found.together,), found.families, found.hops, found.types):
-        for row in rows:
-            name = f"{row.name} hop{'s' * (row.name != '1')}" if rows is found.hops else row.name
-            table.add_row(name, str(row.questions), *_percent(row, hybrid))
-        table.add_section()
-    return table
+    columns += ["search", f"its recall@{found.k}"] if hybrid else []
+    hops = [row.model_copy(update={"name": f"{row.name} hop{'s' * (row.name != '1')}"}) for row in found.hops]
+    rows = [found.together, *found.families, *hops, *found.types]
+    return table(("", *columns), [(row.name, row.questions, *_percent(row, hybrid)) for row in rows], right=columns)
 
 
 def _percent(row: Row, hybrid: bool) -> Iterator[str]:
@@ -107,16 +109,13 @@ def _percent(row: Row, hybrid: bool) -> Iterator[str]:
 
 def curve_table(curve: Curve) -> Table:
     """A curve in percent."""
-    table = _table(curve.dial, "questions", "recall@10", "solved", "multi-hop solved", "closed book")
-    for point in curve.points:
-        figures = (point.recall, point.solved, point.multi_hop, point.closed)
-        table.add_row(f"{point.value:g}", str(point.questions), *(f"{100 * figure:.1f}" for figure in figures))
-    return table
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        text = column in ("", "id", "type", "question", "answer", "world", "split")
-        table.add_column(column, justify="left" if text else "right", overflow="fold")
-    return table
+    columns = (curve.dial, "questions", "recall@10", "solved", "multi-hop solved", "closed book")
+    rows = [
+        (
+            f"{point.value:g}",
+            point.questions,
+            *(f"{100 * figure:.1f}" for figure in (point.recall, point.solved, point.multi_hop, point.closed)),
+        )
+        for point in curve.points
+    ]
+    return table(columns, rows, right=columns)

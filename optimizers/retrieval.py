@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from stitchjam.data.disk.refresh import Tick
 from stitchjam.data.errors import UsageError
 from stitchjam.data.index.ranking import Weights, top_k
+from stitchjam.data.progress import Tick
 from stitchjam.data.records import Record
 from stitchjam.data.sample import Case
 

@@ -1,6 +1,6 @@
 """Turns what a memory holds and finds into lines and tables for people. It prints nothing itself."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -11,7 +11,7 @@ from stitchjam.data.records import Turn
 from stitchjam.data.store import Hit, SessionHit
 from stitchjam.data.text import one_line, printable
 
-__all__ = ["hit_lines", "overview_table", "session_lines", "stats_tables", "turn_lines"]
+__all__ = ["hit_lines", "overview_table", "session_lines", "stats_tables", "table", "turn_lines"]
 
 _NOTHING = "nothing was found; use other words or fewer filters. Turns without an event time lie in no period"
 
@@ -60,13 +60,18 @@ def stats_tables(stats: Mapping[str, Any]) -> list[Any]:
     return lines
 
 
-def _table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], right: str) -> Table:
-    table = Table(box=None, pad_edge=False)
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], right: Collection[str] = ()) -> Table:
+    """Rows under their columns, those of `right` flush right; every cell is one line and safe for a terminal."""
+    made = Table(box=None, pad_edge=False)
     for column in columns:
-        table.add_column(column, justify="right" if column == right else "left", overflow="fold")
+        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(printable(one_line(str(row[column])))) for column in columns))
-    return table
+        made.add_row(*(Text(printable(one_line(str(cell)))) for cell in row))
+    return made
+
+
+def _table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], right: str) -> Table:
+    return table(columns, ([row[column] for column in columns] for row in rows), (right,))
 
 
 def _place(turn: Turn) -> str:

@@ -11,9 +11,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 from stitchjam.data.errors import UsageError
-from stitchjam.data.records import NOT_MENTIONED, Session, Turn
+from stitchjam.data.records import NOT_MENTIONED, Turn
 from stitchjam.data.worlds.folder import World
-from stitchjam.data.worlds.records import TurnGold, WorldQuestion
+from stitchjam.data.worlds.records import TurnGold, WorldQuestion, session_of
 from stitchjam.data.worlds.sentences import EVENTS
 from stitchjam.programs.render import claim_line, quoted, turn_line
 
@@ -62,8 +62,8 @@ def _labelled(world: World) -> Iterator[_Labelled]:
             yield _Labelled(turn, label, session.turns[max(0, at - _BEFORE) : at])
 
 
-def _lines(turns: Iterable[Turn], letter: str = "t") -> str:
-    return "\n".join(turn_line(f"{letter}{number}", turn) for number, turn in enumerate(turns, 1))
+def _lines(turns: Iterable[Turn]) -> str:
+    return "\n".join(turn_line(f"t{number}", turn) for number, turn in enumerate(turns, 1))
 
 
 def _said(one: _Labelled) -> dict[str, Any]:
@@ -138,12 +138,8 @@ def _browsing(world: World) -> Iterator[Pair]:
         yield {"source": _lines(sessions[other].turns), "request": question.text}, {"lines": []}
         for id in dict.fromkeys(one.session for one in question.evidence if one.role == "states"):
             stated = {one.turn for one in question.evidence if one.role == "states"}
-            lines = [f"t{number}" for number, turn in _numbered(sessions[id]) if turn.external_id in stated]
+            lines = [f"t{number}" for number, turn in enumerate(sessions[id].turns, 1) if turn.external_id in stated]
             yield {"source": _lines(sessions[id].turns), "request": question.text}, {"lines": lines}
-
-
-def _numbered(session: Session) -> Iterator[tuple[int, Turn]]:
-    return enumerate(session.turns, 1)
 
 
 class _Shown(NamedTuple):
@@ -163,7 +159,7 @@ def _states(world: World, question: WorldQuestion, letter: str) -> Iterator[_Sho
     turns = {turn.external_id: turn for turn in world.history.turns}
     needed = list(question.turns)
     sessions = {one.session for one in question.evidence}
-    near = [id for id in turns if id.rpartition("t")[0] in sessions and id not in needed]
+    near = [id for id in turns if session_of(id) in sessions and id not in needed]
     wanted = max(2, _SHOWN - len(needed))
     if len(near) < wanted:
         near += dice.sample([id for id in turns if id not in {*needed, *near}], wanted - len(near))

@@ -4,12 +4,13 @@ Each point is the mean over the types of questions that all points have, so that
 """
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
 from stitchjam.data.errors import MissingExtra, UsageError
+from stitchjam.data.progress import Tick, quiet
 from stitchjam.data.records import Record
 from stitchjam.data.worlds.folder import read_worlds
 from stitchjam.data.worlds.generate import generate_world
@@ -24,7 +25,6 @@ SWEEPS: dict[Dial, tuple[float, ...]] = {
     "sessions": (20, 80, 320, 1280),
 }
 _LONG = 100  # sessions of the worlds in which overlap is varied: in short ones few goals can share anything
-Tick = Callable[[str, int, int], None]
 
 
 class Point(Record):
@@ -47,7 +47,7 @@ class Curve(Record):
     points: tuple[Point, ...]
 
 
-def sweep(dial: Dial, dials: Dials, worlds: int, tick: Tick = lambda what, done, of: None) -> Curve:
+def sweep(dial: Dial, dials: Dials, worlds: int, tick: Tick = quiet) -> Curve:
     """Generate worlds at each value of a dial and measure them.
 
     Args:

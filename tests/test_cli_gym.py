@@ -3,11 +3,13 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from made_worlds import make
 
+from stitchjam.cli import gym
+from stitchjam.data.worlds.records import Style
 from stitchjam.optimizers import sweep as sweep_module
 from stitchjam.optimizers.step_rows import STEPS
 
@@ -181,3 +183,9 @@ def test_worlds_are_histories_with_questions_for_the_search_evaluation(run):
 def test_a_world_s_sessions_can_be_ingested(run):
     assert run("ingest", "worlds/world-0/world-0.sessions.jsonl")[0] == 0
     assert as_json(run("stats", "--json"))["counts"]["session"] == 10
+
+
+def test_help_names_the_styles_and_steps_that_there_are():
+    # They are written again in the command line, which imports nothing heavy before a command runs.
+    assert gym.STYLES == get_args(Style)
+    assert gym.STEPS.split(", ") == list(STEPS)

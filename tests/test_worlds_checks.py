@@ -7,6 +7,7 @@ not fit; 40 of each kind are spread over questions of all types.
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import date, timedelta
 from itertools import islice
 from random import Random
@@ -67,7 +68,7 @@ def says(sample, *facts, **changes):
         Statement(fact=fact, place=Place(turn=f"s9999t{at:02}", start=0, end=1, text="x"))
         for at, fact in enumerate(facts, 1)
     ]
-    return Plant(sample.question, sample.known._replace(statements=[*sample.known.statements, *stated], **changes))
+    return Plant(sample.question, replace(sample.known, statements=[*sample.known.statements, *stated], **changes))
 
 
 def edits(sample, at, **changes):
@@ -383,7 +384,7 @@ def retold(sample, one, words):
     evidence = [
         other.model_copy(update={"places": tuple(map(moved, other.places))}) for other in sample.question.evidence
     ]
-    known = sample.known._replace(statements=statements, texts=texts)
+    known = replace(sample.known, statements=statements, texts=texts)
     return sample._replace(question=sample.question.model_copy(update={"evidence": tuple(evidence)}), known=known)
 
 
@@ -406,7 +407,7 @@ def other_value(apart: int) -> Way:
         day = date.fromisoformat(one.fact.value) + timedelta(days=apart)
         wrong = one.model_copy(update={"fact": one.fact.model_copy(update={"value": day.isoformat()})})
         statements = [wrong if other is one else other for other in sample.known.statements]
-        return Plant(sample.question, sample.known._replace(statements=statements))
+        return Plant(sample.question, replace(sample.known, statements=statements))
 
     return plant
 
@@ -430,7 +431,7 @@ def session_moved(apart: int) -> Way:
         one, words = dice.choice(ways)
         told, session = retold(sample, one, words), session_of(one.place.turn)
         days = {**told.known.days, session: told.known.days[session] + timedelta(days=apart)}
-        return Plant(told.question, told.known._replace(days=days))
+        return Plant(told.question, replace(told.known, days=days))
 
     return plant
 
@@ -503,7 +504,7 @@ def test_only_what_a_pattern_could_fit_has_to_be_known(samples):
     for one in samples:
         relations = {pattern.relation for pattern in one.question.query.where}
         fewer = [other for other in one.known.statements if other.fact.relation in relations]
-        assert faults(one.question, one.known._replace(statements=fewer)) == []
+        assert faults(one.question, replace(one.known, statements=fewer)) == []
 
 
 def test_the_evidence_alone_gives_the_answer_and_nothing_gives_none(samples):
@@ -599,7 +600,7 @@ def test_a_clue_that_alone_tells_which_one_it_is_is_a_fault(samples):
         for at in one.question.query.clues:
             others = holders(one, one.question.query.where[at])
             statements = [other for other in one.known.statements if other not in others]
-            found = faults(one.question, one.known._replace(statements=statements))
+            found = faults(one.question, replace(one.known, statements=statements))
             assert others and [fault.kind for fault in found] == ["clue"]
             assert "alone tells" in found[0].why
 
@@ -612,7 +613,7 @@ def test_clues_that_leave_two_candidates_are_a_fault(samples):
         statements = [
             one for one in one.known.statements if (one.fact.relation, one.fact.subject) != (asked, other.subject)
         ]
-        fewer = one._replace(known=one.known._replace(statements=statements))
+        fewer = one._replace(known=replace(one.known, statements=statements))
         both = other.model_copy(update={"id": "new", "at": 10**6, "value": second.value})
         found = faults(*says(fewer, both))
         assert [fault.kind for fault in found] == ["clue"] and "leave 2" in found[0].why

@@ -4,7 +4,7 @@ It runs after every add and takes up whatever an earlier run left; until it is t
 itself. Nothing is computed while the write lock is held.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,20 +16,16 @@ from stitchjam.data.errors import DataError
 from stitchjam.data.index.encoders import open_encoder
 from stitchjam.data.index.lexical import Segment
 from stitchjam.data.index.terms import terms
+from stitchjam.data.progress import Tick, quiet
 
-__all__ = ["TAIL", "Tick", "quiet", "read_segment", "refresh", "segments"]
+__all__ = ["TAIL", "read_segment", "refresh", "segments"]
 
-Tick = Callable[[str, int, int], None]
 """Is given what is being done, how many turns are through, and how many there are."""
 
 TAIL = 512  # turns behind the last segment that search counts by itself
 _LARGEST = 100_000  # turns of a segment
 _ENCODED = 500  # turns that are encoded at once
 _RUN = 8192  # turns whose terms are counted at once
-
-
-def quiet(what: str, done: int, total: int) -> None:
-    """Show no progress."""
 
 
 def refresh(database: Database, tick: Tick = quiet) -> None:

@@ -12,10 +12,11 @@ from stitchjam.data.disk import schema, work
 from stitchjam.data.disk.add import Added, Provenance, add_histories, add_turn, find_content
 from stitchjam.data.disk.database import Database, get
 from stitchjam.data.disk.forget import Forgotten, erase, forget, keep_replies
-from stitchjam.data.disk.refresh import Tick, quiet, refresh, segments
+from stitchjam.data.disk.refresh import refresh, segments
 from stitchjam.data.disk.shelf import DiskShelf
 from stitchjam.data.disk.verify import Verified, drop_index, verify
 from stitchjam.data.errors import StitchjamError, UsageError
+from stitchjam.data.progress import Tick, quiet
 from stitchjam.data.readers import detect_format, read_histories
 from stitchjam.data.readers.source import Source
 from stitchjam.data.records import History

@@ -13,11 +13,12 @@ from sqlalchemy import Connection, func, select
 from stitchjam.data.disk import schema
 from stitchjam.data.disk.add import content_hash
 from stitchjam.data.disk.database import Database, get, put
-from stitchjam.data.disk.refresh import Tick, quiet, segments
+from stitchjam.data.disk.refresh import segments
 from stitchjam.data.errors import DataError
 from stitchjam.data.ids import turn_id
 from stitchjam.data.index.encoders import open_encoder
 from stitchjam.data.index.lexical import Segment
+from stitchjam.data.progress import Tick, quiet
 from stitchjam.data.readers import read_histories
 from stitchjam.data.readers.source import Source
 

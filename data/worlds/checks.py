@@ -5,16 +5,17 @@ enough and of which each piece is needed, clues that are ambiguous alone, and go
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 from stitchjam.data.records import NOT_MENTIONED
 from stitchjam.data.text import normalise
 from stitchjam.data.worlds.dates import read_date
 from stitchjam.data.worlds.query import fits, known_from, solve
-from stitchjam.data.worlds.records import Evidence, Fact, Place, Query, Statement, WorldQuestion
+from stitchjam.data.worlds.records import Evidence, Fact, Place, Query, Statement, WorldQuestion, session_of
 
 __all__ = ["Fault", "Known", "SHARED", "answer_from", "faults"]
 
@@ -32,7 +33,8 @@ class Fault(NamedTuple):
     why: str
 
 
-class Known(NamedTuple):
+@dataclass(frozen=True)
+class Known:
     """What the checks of some questions need to know of a world.
 
     Attributes:
@@ -45,17 +47,29 @@ class Known(NamedTuple):
     texts: Mapping[str, str]
     days: Mapping[str, date]
 
-    def by_question(self) -> Callable[[Query], "Known"]:
-        """A function that leaves only the statements that a query is about, without looking at all each time."""
-        by_relation: dict[str, list[Statement]] = defaultdict(list)
-        for one in self.statements:
-            by_relation[one.fact.relation].append(one)
+    def about(self, query: Query) -> list[Statement]:
+        """The statements of the relations that a query asks for; no others can change what it gives."""
+        relations = sorted({pattern.relation for pattern in query.where})
+        return [one for relation in relations for one in self._by_relation.get(relation, ())]
 
-        def about(query: Query) -> Known:
-            relations = sorted({pattern.relation for pattern in query.where})
-            return self._replace(statements=[one for name in relations for one in by_relation[name]])
+    def in_turn(self, turn: str) -> Sequence[Statement]:
+        """What a turn states."""
+        return self._by_turn.get(turn, ())
 
-        return about
+    @cached_property
+    def _by_relation(self) -> Mapping[str, Sequence[Statement]]:
+        return _grouped(self.statements, lambda one: one.fact.relation)
+
+    @cached_property
+    def _by_turn(self) -> Mapping[str, Sequence[Statement]]:
+        return _grouped(self.statements, lambda one: one.place.turn)
+
+
+def _grouped(statements: Iterable[Statement], key: Callable[[Statement], str]) -> Mapping[str, Sequence[Statement]]:
+    found: dict[str, list[Statement]] = {}
+    for one in statements:
+        found.setdefault(key(one), []).append(one)
+    return found
 
 
 def answer_from(query: Query, facts: Sequence[Fact]) -> str:
@@ -65,13 +79,9 @@ def answer_from(query: Query, facts: Sequence[Fact]) -> str:
 
 def faults(question: WorldQuestion, known: Known) -> list[Fault]:
     """All faults of a question, in the order of the checks."""
-    relevant = [one for one in known.statements if _could_matter(one.fact, question.query)]
+    relevant = known.about(question.query)
     checks = (_leak, _second_answer, _evidence, _clues)
     return [*_places(question, known, relevant), *(fault for check in checks for fault in check(question, relevant))]
-
-
-def _could_matter(fact: Fact, query: Query) -> bool:
-    return any(fact.relation == pattern.relation for pattern in query.where)
 
 
 def _leak(question: WorldQuestion, _: Sequence[Statement]) -> Iterator[Fault]:
@@ -141,13 +151,9 @@ def _clues(question: WorldQuestion, world: Sequence[Statement]) -> Iterator[Faul
 
 def _places(question: WorldQuestion, known: Known, world: Sequence[Statement]) -> Iterator[Fault]:
     """Each piece of evidence stands where it says, and states what the answer rests on, no more and no less."""
-    turns, needed = set(question.turns), _needed(question, world)
-    told: dict[tuple[str, int, int], list[Fact]] = {}
-    for one in known.statements:
-        if one.place.turn in turns:
-            told.setdefault((one.place.turn, one.place.start, one.place.end), []).append(one.fact)
+    needed = _needed(question, world)
     for one in question.evidence:
-        wrong = list(_misplaced(one, known, told))
+        wrong = list(_misplaced(one, known))
         if not wrong and set(one.places) != needed.get(one.turn, set(one.places)):
             wrong.append(Fault("span", f"{one.turn} states other things that the answer rests on"))
         yield from wrong
@@ -164,14 +170,15 @@ def _needed(question: WorldQuestion, world: Sequence[Statement]) -> dict[str, se
     return found
 
 
-def _misplaced(one: Evidence, known: Known, told: Mapping[tuple[str, int, int], Sequence[Fact]]) -> Iterator[Fault]:
-    if one.session not in known.days or one.session != one.turn.rpartition("t")[0]:
+def _misplaced(one: Evidence, known: Known) -> Iterator[Fault]:
+    if one.session not in known.days or one.session != session_of(one.turn):
         yield Fault("span", f"{one.turn} is not in session {one.session!r}")
         return
     if (one.role == "states") != bool(one.places):
         yield Fault("span", f"{one.turn} {one.role}, and has {len(one.places)} places")
     for place in one.places:
-        facts = told.get((place.turn, place.start, place.end))
+        here = (place.start, place.end)
+        facts = [told.fact for told in known.in_turn(one.turn) if (told.place.start, told.place.end) == here]
         if not facts or place.turn != one.turn:
             yield Fault("span", f"nothing is stated at {place.start}:{place.end} of {place.turn}")
         elif known.texts.get(place.turn, "")[place.start : place.end] != place.text:

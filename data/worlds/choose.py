@@ -12,7 +12,17 @@ from stitchjam.data.worlds.asking.draft import Draft
 from stitchjam.data.worlds.checks import SHARED, Known, faults
 from stitchjam.data.worlds.dates import read_date
 from stitchjam.data.worlds.query import solve
-from stitchjam.data.worlds.records import Dials, Evidence, Fact, Pattern, Place, Statement, Style, WorldQuestion
+from stitchjam.data.worlds.records import (
+    Dials,
+    Evidence,
+    Fact,
+    Pattern,
+    Place,
+    Statement,
+    Style,
+    WorldQuestion,
+    session_of,
+)
 
 __all__ = ["Chosen", "Pool", "choose", "wanted"]
 
@@ -100,17 +110,15 @@ def choose(
         styles: of sessions, by id.
         other_names: of options, which count as answers too.
     """
-    queues, asked, known_about = pool.queues(), set[str](), known.by_question()
+    queues, asked = pool.queues(), set[str]()
     found: list[WorldQuestion] = []
     refused: Counter[str] = Counter()
     while len(found) < number and any(queues.values()):
         for queue in queues.values():
             while queue and len(found) < number:
-                draft = queue.popleft()
-                about = known_about(draft.query)
-                question = _question(draft, f"{name}-q{len(found) + 1:03}", about, styles, other_names)
+                question = _question(queue.popleft(), f"{name}-q{len(found) + 1:03}", known, styles, other_names)
                 query = question.query.model_dump_json()
-                wrong = ["asked before"] if query in asked else [one.kind for one in faults(question, about)]
+                wrong = ["asked before"] if query in asked else [one.kind for one in faults(question, known)]
                 if not wrong:
                     asked.add(query)
                     found.append(question)
@@ -122,11 +130,11 @@ def choose(
 def _question(
     draft: Draft, id: str, known: Known, styles: Mapping[str, Style], other_names: Mapping[str, str]
 ) -> WorldQuestion:
-    facts = sorted((one.fact for one in known.statements), key=lambda fact: fact.at)
-    solution = solve(draft.query, facts)
+    statements = known.about(draft.query)
+    solution = solve(draft.query, sorted((one.fact for one in statements), key=lambda fact: fact.at))
     unanswerable = draft.type == "unanswerable"
     answer = NOT_MENTIONED if unanswerable or solution.answer is None else solution.answer
-    evidence = () if unanswerable else _evidence(solution.used, known.statements)
+    evidence = () if unanswerable else _evidence(solution.used, statements)
     return WorldQuestion(
         id=id,
         text=draft.text[:1].upper() + draft.text[1:],
@@ -152,9 +160,7 @@ def _evidence(used: Iterable[Fact], statements: Iterable[Statement]) -> tuple[Ev
             for turn in one.through:
                 places.setdefault(turn, [])
     return tuple(
-        Evidence(
-            turn=turn, session=turn.rpartition("t")[0], role="states" if stated else "refers", places=tuple(stated)
-        )
+        Evidence(turn=turn, session=session_of(turn), role="states" if stated else "refers", places=tuple(stated))
         for turn, stated in sorted(places.items())
     )
 

@@ -10,15 +10,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from stitchjam.data.digest import file_hash
 from stitchjam.data.errors import DataError, UsageError
 from stitchjam.data.readers.sessions import read_questions, read_sessions
 from stitchjam.data.records import History, Question
 from stitchjam.data.worlds.checks import Known
-from stitchjam.data.worlds.generate import FORMAT, file_hash
 from stitchjam.data.worlds.records import Dials, SessionGold, WorldQuestion
 
-__all__ = ["World", "is_world", "read_worlds"]
+__all__ = ["FORMAT", "World", "is_world", "read_worlds"]
 
+FORMAT = 1
 _PARTS = ("sessions", "questions", "gold", "asked")
 
 

@@ -11,30 +11,31 @@ import json
 import os
 import tempfile
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TextIO
 
+from stitchjam.data.digest import file_hash
 from stitchjam.data.errors import UsageError
+from stitchjam.data.progress import Tick, quiet
 from stitchjam.data.worlds.asking import drafts
 from stitchjam.data.worlds.asking.draft import Asker, Ledger
 from stitchjam.data.worlds.cast import Cast
 from stitchjam.data.worlds.checks import Known
 from stitchjam.data.worlds.choose import Chosen, Pool, choose, wanted
+from stitchjam.data.worlds.folder import FORMAT
 from stitchjam.data.worlds.records import Dials, SessionGold, Statement, WorldQuestion
 from stitchjam.data.worlds.schedule import meetings
 from stitchjam.data.worlds.tell import Teller, Told
 from stitchjam.data.worlds.wording import open_wording
 
-__all__ = ["FORMAT", "file_hash", "generate_world"]
+__all__ = ["generate_world"]
 
-FORMAT = 1
 _RECENT = 8  # finished goals that a question about another one may go back to
-Tick = Callable[[str, int, int], None]
 
 
-def generate_world(folder: Path, name: str, dials: Dials, tick: Tick = lambda what, done, of: None) -> dict[str, Any]:
+def generate_world(folder: Path, name: str, dials: Dials, tick: Tick = quiet) -> dict[str, Any]:
     """Write a world to `folder`/`name`; one that is there with the same dials is left as it is.
 
     Args:
@@ -192,15 +193,6 @@ class _Generator:
 
 def _line(file: TextIO, row: dict[str, Any]) -> None:
     file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
-def file_hash(path: Path) -> str:
-    """The sha256 of a file, read in blocks."""
-    digest = sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _session_row(told: Told) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class _Writer:
         kinds = list(self.plot.options)
         proposals = {kind: self._proposals(kind) for kind in kinds}
         charge = Act("charge", 0, {"person": self._friend()})
-        opening = [charge, self._date("date"), *(acts[0] for acts in proposals.values())]
+        opening = [charge, self._date(), *(acts[0] for acts in proposals.values())]
         first = slice(2) if len(kinds) == 1 else slice(None)
         enquiries = [proposals[kind][1:] + self._enquiry(kind, first, praise=True) for kind in kinds]
         if len(kinds) == 1:  # what is known about the options of a single kind is told in two beats
@@ -107,11 +107,11 @@ class _Writer:
     def _friend(self) -> str:
         return self.dice.choice(list(self.cast.friends))
 
-    def _date(self, event: str) -> Act:
+    def _date(self) -> Act:
         day, apart = self.plot.day, self.dice.choice((-7, -2, -1, 1, 2, 7))
         if self.dice.random() >= self.dials.noise:
-            return Act(event, 0, {"date": day})
-        self.wrong.append(Act(event, 0, {"date": day + timedelta(days=apart), "right": day}))
+            return Act("date", 0, {"date": day})
+        self.wrong.append(Act("date", 0, {"date": day + timedelta(days=apart), "right": day}))
         return self.wrong[-1]
 
     def _changes(self, switch: float, move: float) -> list[Act]:

@@ -4,7 +4,7 @@ Everything here is gold. A program sees the turns and the text of a question, an
 """
 
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, field_validator
 
@@ -23,6 +23,7 @@ __all__ = [
     "Style",
     "TurnGold",
     "WorldQuestion",
+    "session_of",
 ]
 
 Style = Literal["dialogue", "mail", "notes", "tool", "debate", "trip"]
@@ -47,9 +48,7 @@ class Dials(Record):
     hops: int = Field(default=3, ge=1, le=4)
     chatter: float = Field(default=0.25, ge=0, le=0.9)
     noise: float = Field(default=0.1, ge=0, le=1)
-    styles: dict[Style, Annotated[float, Field(ge=0, le=1000)]] = dict.fromkeys(
-        ("dialogue", "mail", "notes", "tool", "debate", "trip"), 1.0
-    )
+    styles: dict[Style, Annotated[float, Field(ge=0, le=1000)]] = dict.fromkeys(get_args(Style), 1.0)
     questions: int = Field(default=30, ge=0)
     language: str = "en"
 
@@ -84,6 +83,11 @@ class Place(Record):
     start: int
     end: int
     text: str
+
+
+def session_of(turn: str) -> str:
+    """The id of the session of a turn; it begins the turn's id."""
+    return turn.rpartition("t")[0]
 
 
 class Statement(Record):

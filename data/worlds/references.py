@@ -10,6 +10,7 @@ from random import Random
 from typing import NamedTuple
 
 from stitchjam.data.worlds.cast import Option
+from stitchjam.data.worlds.records import session_of
 from stitchjam.data.worlds.wording import Wording, fill
 
 __all__ = ["Listener", "Mention", "Proposal", "Referrer", "Speech"]
@@ -119,8 +120,7 @@ class Referrer(NamedTuple):
         """Whether both have heard all of the row, and would count the same within this session."""
         if any(not one.heard.issuperset(speech.actors) for one in row) or own.turn == speech.turn:
             return False
-        session = speech.turn.rpartition("t")[0]
-        here = [one for one in row if one.turn.rpartition("t")[0] == session]
+        here = [one for one in row if session_of(one.turn) == session_of(speech.turn)]
         just_named = self.listener.last is not None and self.listener.last[0] == own.option
         return not just_named and (not here or (own in here and here.index(own) == row.index(own)))
 

@@ -100,7 +100,7 @@ class _Scheduler:
 
     def _style(self, allowed: list[str]) -> Style:
         weights: dict[Style, float] = {
-            style: weight * max(allowed.count(style), 0) for style, weight in self.dials.styles.items()
+            style: weight * allowed.count(style) for style, weight in self.dials.styles.items()
         }
         if not sum(weights.values()):
             weights = dict(self.dials.styles)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from stitchjam.data.worlds.cast import Option
 from stitchjam.data.worlds.dates import date_phrases, say_day
 from stitchjam.data.worlds.plots import Act
+from stitchjam.data.worlds.records import session_of
 from stitchjam.data.worlds.references import Listener, Mention, Proposal, Referrer, Speech
 from stitchjam.data.worlds.wording import Text, Wording, fill, joined, with_field
 
@@ -162,11 +163,9 @@ class Speaker(NamedTuple):
 
     def _more(self, kind: str, act: Act, speech: Speech) -> bool:
         """Whether the same person has just proposed another option of the kind."""
-        made, session = self.listener.proposals.get(speech.goal, []), speech.turn.rpartition("t")[0]
-        return any(
-            (one.kind, one.actor, one.turn.rpartition("t")[0]) == (kind, speech.actors[act.role], session)
-            for one in made
-        )
+        just = (kind, speech.actors[act.role], session_of(speech.turn))
+        made = self.listener.proposals.get(speech.goal, [])
+        return any((one.kind, one.actor, session_of(one.turn)) == just for one in made)
 
     def _topic(self, act: Act, speech: Speech, template: str) -> frozenset[str]:
         if act.event in ("trait", "term") or "{goal}" in template.lower():

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from random import Random
 from typing import Any
 
@@ -24,9 +25,9 @@ class Ledger:
         """The goal's name."""
         return self.plot.goal.name
 
-    @property
+    @cached_property
     def valid(self) -> list[Fact]:
-        """The facts, without those that were mistakes."""
+        """The facts, without those that were mistakes; asked for only when all has been told."""
         void = {one.fact.voids for one in self.statements}
         return [one.fact for one in self.statements if one.fact.id not in void]
 
@@ -103,10 +104,10 @@ class Asker:
         kind, name = relation.split(".")
         return self.wording.attributes(kind)[name]
 
-    def asks(self, relation: str, option: str, goal: str = "") -> str:
+    def asks(self, relation: str, option: str) -> str:
         """The question for a property of an option."""
         template = self.dice.choice(self.attribute(relation)["question"])
-        return self.fill(template, option=option, goal=goal or self.goal)
+        return self.fill(template, option=option)
 
     def properties(self) -> list[Fact]:
         """Values of properties of options that were told and not put right."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from stitchjam.data.worlds.asking.draft import Asker, Draft
 from stitchjam.data.worlds.records import Pattern, Query
 
-__all__ = ["about_terms", "attributes", "causes", "context_recall", "speakers", "unanswerable"]
+__all__ = ["about_terms", "attributes", "causes", "context_recall", "speakers", "unanswerable", "value_of"]
 
 
 def value_of(ask: Asker, relation: str, option: str) -> Query:
