@@ -397,3 +397,9 @@ def test_what_an_option_has_does_not_change_with_what_is_told_elsewhere(worlds):
         for goal, feature in {(one.goal, one.value) for one in facts if one.relation.endswith(".feature")}:
             here = {one.subject for one in facts if (one.goal, one.value) == (goal, feature)}
             assert here == {option for at, option in listed if at == goal and (option, feature) in has}
+
+
+def test_equal_dials_gave_other_bytes_when_styles_came_in_another_order(tmp_path):
+    one = make(tmp_path / "a", "w", sessions=10, questions=5, styles={"mail": 1, "notes": 2})
+    other = make(tmp_path / "b", "w", sessions=10, questions=5, styles={"notes": 2, "mail": 1})
+    assert one.about == other.about
