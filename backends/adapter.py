@@ -14,6 +14,8 @@ from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from stitchjam.data.records import first_error
+
 __all__ = ["StepAdapter", "reply_model"]
 
 _OBJECT = re.compile(r'\{(?=\s*["}])')  # "{name}" in the text around it is no object
@@ -125,9 +127,7 @@ class StepAdapter(dspy.JSONAdapter):
                 value = value[name]
             return {name: kind.model_validate(value)}
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(part) for part in first["loc"])
-            reason = f"{place}: {first['msg']}"
+            reason = first_error(error)
         except ValueError as error:
             reason = str(error)
         # parsed_result stays None: GEPA divides lists by lists on a partial parse and drops the example.

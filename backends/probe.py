@@ -4,7 +4,6 @@ A probe decides, not a table of model names: the same model honours a schema beh
 """
 
 import json
-import os
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from pydantic import Field
 from stitchjam.backends.adapter import StepAdapter
 from stitchjam.backends.engine import Endpoint, Structure, first_line, make_lm
 from stitchjam.backends.models import stitchjam_home
+from stitchjam.data.atomic import whole_file
 from stitchjam.data.errors import BackendError, StitchjamError
 from stitchjam.data.tokens import count_tokens
 from stitchjam.signatures.reply import Reply
@@ -72,12 +72,8 @@ def known_structure(endpoint: Endpoint) -> Structure | None:
 
 
 def _remember(endpoint: Endpoint, structure: Structure) -> None:
-    file = stitchjam_home() / "probes.json"
-    new = file.with_suffix(f".{os.getpid()}")
-    with suppress(OSError):  # the result is good without being kept
-        file.parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(json.dumps(_results() | {_key(endpoint): structure}, indent=1), encoding="utf-8")
-        new.replace(file)
+    with suppress(OSError), whole_file(stitchjam_home() / "probes.json") as file:  # it is good without being kept
+        json.dump(_results() | {_key(endpoint): structure}, file, indent=1)
 
 
 def probe_structure(endpoint: Endpoint) -> Structure | None:

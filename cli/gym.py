@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from stitchjam.cli.shared import Json, app, result, say
+from stitchjam.cli.shared import Json, app, dumps, result, say
 from stitchjam.data.errors import UsageError
 
 __all__: list[str] = []
@@ -51,38 +51,51 @@ def gym_world(
     given = {"sessions": sessions, "overlap": overlap, "hops": hops, "chatter": chatter, "noise": noise}
     styles = {"styles": _styles(style)} if style else {}
     made = []
-    with resumable("worlds that are finished are kept"), counts_shown(sys.stderr) as tick:
+    with (
+        resumable("worlds that are finished are kept, and the same command makes the others"),
+        counts_shown(sys.stderr) as tick,
+    ):
         for number in range(seed, seed + worlds):
             dials = _dials({"seed": number, "questions": questions, **given, **styles})
             about = generate_world(out, f"{name}-{number}", dials, tick)
             _say_if_few(about, questions)
-            made += read_worlds(out / about["name"])
-    result(as_json, [world.about for world in made], worlds_table(made), f"look at them with: stitchjam gym show {out}")
+            made += read_worlds(out / about.name)
+    result(
+        as_json,
+        [world.about.model_dump(mode="json") for world in made],
+        worlds_table(made),
+        f"look at them with: stitchjam gym show {out}",
+    )
 
 
 def _styles(given: list[str]) -> dict[str, float]:
-    try:
-        return {name: float(weight or 1) for name, _, weight in (one.partition("=") for one in given)}
-    except ValueError:
-        raise UsageError(f"--style {' '.join(given)}: give NAME=WEIGHT, such as --style mail=2") from None
+    weights: dict[str, float] = {}
+    for one in given:
+        name, _, weight = one.partition("=")
+        if name in weights:
+            raise UsageError(f"--style {name} is given twice; give it once")
+        try:
+            weights[name] = float(weight or 1)
+        except ValueError:
+            raise UsageError(f"--style {one}: give NAME=WEIGHT, such as --style mail=2") from None
+    return weights
 
 
 def _dials(given: dict[str, Any]) -> Any:
     from pydantic import ValidationError
 
+    from stitchjam.data.records import first_error
     from stitchjam.data.worlds.records import Dials
 
     try:
         return Dials.model_validate(given)
     except ValidationError as error:
-        wrong = error.errors()[0]
-        where = " ".join(str(part) for part in wrong["loc"] if part != "[key]")
-        raise UsageError(f"{where}: {wrong['msg'].removeprefix('Value error, ')}") from None
+        raise UsageError(first_error(error)) from None
 
 
-def _say_if_few(about: dict[str, Any], wanted: int) -> None:
-    if about["counts"]["questions"] < wanted:
-        say(f"{about['name']}: only {about['counts']['questions']} questions; more sessions or overlap allow more")
+def _say_if_few(about: Any, wanted: int) -> None:
+    if about.counts["questions"] < wanted:
+        say(f"{about.name}: only {about.counts['questions']} questions; more sessions or overlap allow more")
 
 
 @gym_app.command("stats")
@@ -128,7 +141,7 @@ def _sweep(worlds: int, seed: int, questions: int, plot: Path | None, as_json: b
     if plot:
         require_drawing(plot)
     dials = Dials(seed=seed, questions=questions)
-    with resumable("nothing is kept of a sweep"), counts_shown(sys.stderr) as tick:
+    with resumable("nothing is kept of a sweep, so it starts from the beginning"), counts_shown(sys.stderr) as tick:
         curves = [run(dial, dials, worlds, tick) for dial in SWEEPS]
     result(as_json, [curve.model_dump(mode="json") for curve in curves], *map(curve_table, curves))
     if plot:
@@ -155,7 +168,8 @@ def gym_show(
     for world in read_worlds(worlds[0]):
         for one in world.asked:
             if one.id == worlds[1]:
-                return result(as_json, one.model_dump(mode="json"), *question_lines(world, one, around))
+                lines = [] if as_json else question_lines(world, one, around)
+                return result(as_json, one.model_dump(mode="json"), *lines)
     place = worlds[0] or "the sample"
     raise UsageError(f"no question {worlds[1]!r} in {place}; list them with: stitchjam gym show [FOLDER]")
 
@@ -177,15 +191,17 @@ def gym_rows(
     """Labelled rows for each step, from the gold: {"step", "inputs", "outputs", "group"}, one a line."""
     import jsonlines
 
+    from stitchjam.data.atomic import whole_file
     from stitchjam.data.worlds.folder import read_worlds
     from stitchjam.optimizers.step_rows import step_rows
 
     worlds = [world for world in read_worlds(path) if split in (world.split, "all")]
     rows = step_rows(worlds, step or ())
     if out is None:
-        jsonlines.Writer(sys.stdout).write_all(rows)
+        sys.stdout.writelines(dumps(row) + "\n" for row in rows)
         return
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with jsonlines.open(out, "w") as file:
-        count = sum(1 for row in rows if file.write(row))
+    if (out.parent / "world.json").exists():
+        raise UsageError(f"{out} lies in the folder of a world, which must stay as it is; choose another --out")
+    with whole_file(out) as file:
+        count = sum(1 for row in rows if jsonlines.Writer(file).write(row))
     say(f"written: {out}, {count:,} rows from {len(worlds)} worlds")

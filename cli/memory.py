@@ -50,7 +50,10 @@ def ingest(
     if format is not None and format not in FORMATS:
         raise UsageError(f"unknown format {format!r}; choose one of: {', '.join(FORMATS)}")
     disk, done, failed = open_disk(memory, encoder, create=True), [], {}
-    with resumable("what was ingested is kept"), counts_shown(sys.stderr) as tick:
+    with (
+        resumable("what was ingested is kept"),
+        counts_shown(sys.stderr) as tick,
+    ):
         for file in _files(files):
             try:
                 added = disk.add_file(file, format, tick)

@@ -24,6 +24,7 @@ __all__ = [
     "Runs",
     "Threads",
     "app",
+    "dumps",
     "fix_hash_seed",
     "result",
     "say",
@@ -65,10 +66,15 @@ def say(*lines: object) -> None:
     show(sys.stderr, lines)
 
 
+def dumps(value: Any) -> str:
+    """JSON that standard output can show: plain ASCII where it is not UTF-8."""
+    return json.dumps(value, ensure_ascii=sys.stdout.encoding.lower() != "utf-8")
+
+
 def result(as_json: bool, value: Any, *lines: object) -> None:
     """The result: one JSON object, or lines."""
     if as_json:
-        print(json.dumps(value, ensure_ascii=sys.stdout.encoding.lower() != "utf-8"))
+        print(dumps(value))
     else:
         show(sys.stdout, lines)
 

@@ -33,10 +33,12 @@ def working(stream: IO[str], what: str) -> Iterator[None]:
 
 
 @contextmanager
-def resumable(kept: str = "replies so far are kept") -> Iterator[None]:
-    """End the process with code 130 on Ctrl-C, at once, and say what is kept and that the same command goes on."""
+def resumable(
+    kept: str = "replies so far are kept", then: str = "the same command goes on from here"
+) -> Iterator[None]:
+    """End the process with code 130 on Ctrl-C, at once, and say what is kept and what comes next."""
     try:
         yield
     except KeyboardInterrupt:
-        show(sys.stderr, [f"stopped; {kept}, and the same command goes on from here"])
+        show(sys.stderr, [f"stopped; {kept}, and {then}"])
         os._exit(130)  # threads that wait for a slow model would keep the process for minutes

@@ -25,11 +25,20 @@ __all__ = [
     "Session",
     "Span",
     "Turn",
+    "first_error",
 ]
 
 Effort = Literal["low", "medium", "high"]
 NOT_MENTIONED = "not mentioned"  # the answer when a memory does not say
 StopReason = Literal["sufficient", "nothing_more", "rounds", "one_shot", "failed"]
+
+
+def first_error(error: ValidationError) -> str:
+    """The first thing that is wrong with a record: where, and what."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"] if part != "[key]")
+    what = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {what}" if where else what
 
 
 class Record(BaseModel):
@@ -94,9 +103,7 @@ class Filter(Record):
         try:
             return cls(**fields)
         except ValidationError as error:
-            first = error.errors()[0]
-            wrong = f"{first['loc'][0]}: {first['msg'].removeprefix('Value error, ')}"
-            raise UsageError(f"filter {wrong}; its fields are {', '.join(cls.model_fields)}") from None
+            raise UsageError(f"filter {first_error(error)}; its fields are {', '.join(cls.model_fields)}") from None
 
     @field_validator("sources", "sessions", "speakers", "folders", "labels", mode="before")
     @classmethod

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from stitchjam.backends.bindings import Bindings
 from stitchjam.backends.replay import replies
 from stitchjam.backends.usage import Budget, Ledger, metered
+from stitchjam.data.atomic import whole_file
 from stitchjam.data.errors import UsageError
 from stitchjam.data.records import Question
 from stitchjam.optimizers.evaluate import Comparison, Report, compare, evaluate, write_rows
@@ -138,7 +139,8 @@ def _open_run(job: Job) -> Path:
         changed = _changed(file.read_text(encoding="utf-8"), json.loads(json.dumps(now)))
         if changed:
             raise UsageError(f"{folder} belongs to another run ({', '.join(changed)} differ); remove it to start again")
-    _write(file, json.dumps(now, indent=1))
+    with whole_file(file) as text:
+        text.write(json.dumps(now, indent=1))
     return folder
 
 
@@ -150,13 +152,6 @@ def _changed(text: str, now: dict[str, Any]) -> list[str]:
     if not isinstance(before, dict):
         return ["all parts"]
     return sorted(key for key in now if before.get(key) != now[key])
-
-
-def _write(file: Path, text: str) -> None:
-    """Write a file completely or not at all, so that a killed run leaves no half of one."""
-    new = file.with_suffix(f".{os.getpid()}")
-    new.write_text(text, encoding="utf-8")
-    new.replace(file)
 
 
 def _check_out(folder: Path) -> None:
@@ -187,7 +182,8 @@ def plan_only(job: Job, budget: Budget | None = None, progress: Progress | None 
         metered(budget=budget or Budget()),
     ):
         plan = make_plan(job.program, job.task, job.recipe, _stage(progress, "plan"))
-    _write(file, plan.model_dump_json())
+    with whole_file(file) as text:
+        text.write(plan.model_dump_json())
     return plan
 
 

@@ -14,6 +14,7 @@ import dspy
 from stitchjam.backends.bindings import Bindings
 from stitchjam.backends.replay import replies
 from stitchjam.backends.usage import Budget, Ledger, Usage, metered
+from stitchjam.data.atomic import whole_file
 from stitchjam.data.errors import BackendError, ModelError, ModelOutputError, UsageError
 from stitchjam.data.records import Record
 from stitchjam.data.secrets import hide_secrets
@@ -158,8 +159,8 @@ def write_rows(path: Path, report: Report) -> None:
         UsageError: the file cannot be written.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(row.model_dump_json() + "\n" for row in report.rows), encoding="utf-8")
+        with whole_file(path) as file:
+            file.writelines(row.model_dump_json() + "\n" for row in report.rows)
     except OSError as error:
         raise UsageError(f"{path}: cannot be written ({error.strerror}); choose another file") from None
 

@@ -43,7 +43,7 @@ def question_lines(world: World, question: WorldQuestion, around: int = 1) -> li
 
 def _shown(session: Session, evidence: dict[str, Evidence], around: int) -> list[Text]:
     at = [number for number, turn in enumerate(session.turns) if turn.external_id in evidence]
-    near = {number + step for number in at for step in range(-around, around + 1)}
+    near = {near for number in at for near in range(max(0, number - around), number + around + 1)[: len(session.turns)]}
     lines: list[Text] = []
     for number in sorted(near & set(range(len(session.turns)))):
         if lines and number - 1 not in near:
@@ -80,7 +80,7 @@ def worlds_table(worlds: Sequence[World]) -> Table:
         (
             world.name,
             world.split,
-            *(f"{world.about['counts'][name]:,}" for name in sizes),
+            *(f"{world.about.counts[name]:,}" for name in sizes),
             *(f"{getattr(world.dials, name):g}" for name in dials),
         )
         for world in worlds

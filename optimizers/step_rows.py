@@ -51,7 +51,7 @@ def step_rows(worlds: Iterable[World], steps: Sequence[str] = ()) -> Iterator[di
     return (
         {"step": step, "inputs": inputs, "outputs": outputs, "group": world.name}
         for world in worlds
-        for step in steps or STEPS
+        for step in dict.fromkeys(steps or STEPS)
         for inputs, outputs in STEPS[step](world)
     )
 

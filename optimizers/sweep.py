@@ -68,7 +68,7 @@ def sweep(dial: Dial, dials: Dials, worlds: int, tick: Tick = quiet) -> Curve:
     named = [{row.name for row in one.types} - {"unanswerable"} for one in found.values()]
     common = sorted(set.intersection(*named))
     if not common:
-        raise UsageError("no type of question appears at every value; raise --seeds or --questions")
+        raise UsageError("no type of question appears at every value; raise --worlds or --questions")
     return Curve(
         dial=dial, worlds=worlds, types=tuple(common), points=tuple(_point(*one, common) for one in found.items())
     )

@@ -1,7 +1,10 @@
 """Commands of the Memory-Gym: what they print, what they refuse, and that worlds are histories for the others."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, get_args
 
@@ -73,8 +76,9 @@ def test_world_says_when_there_are_fewer_questions_than_asked_for(run):
         (["world", "--style", "mail=much"], 2, "give NAME=WEIGHT"),
         (["world", "--style", "nonsense=1"], 2, "'dialogue', 'mail'"),
         (["world", "--style", "mail=0", "--style", "tool=0"], 2, "at least one style a weight above 0"),
-        (["world", "--style", "mail=-1", "--style", "tool=1"], 2, "styles mail"),
-        (["world", "--style", "mail=nan"], 2, "styles mail"),
+        (["world", "--style", "mail=-1", "--style", "tool=1"], 2, "styles.mail"),
+        (["world", "--style", "mail=nan"], 2, "styles.mail"),
+        (["world", "--style", "mail=1", "--style", "mail=0"], 2, "--style mail is given twice"),
         (["world", "--name", "../up"], 2, "cannot name a world"),
         (["world", "--out", "worlds"], 2, "made with other dials"),
         (["stats", "nowhere"], 2, "no world here; make some with: stitchjam gym world --out nowhere"),
@@ -84,6 +88,12 @@ def test_world_says_when_there_are_fewer_questions_than_asked_for(run):
         (["show", "nowhere"], 2, "no world here"),
         (["show", "worlds", "world-0-q999"], 2, "no question 'world-0-q999'"),
         (["rows", "nowhere"], 2, "no world here"),
+        (
+            ["rows", "worlds", "--out", "worlds/world-0/world-0.gold.jsonl"],
+            2,
+            "must stay as it is; choose another --out",
+        ),
+        (["rows", "worlds", "--out", "worlds"], 1, "Is a directory"),
         (["rows", "worlds", "--step", "dance"], 2, "no rows for step 'dance'"),
     ],
 )
@@ -147,6 +157,8 @@ def test_show_lists_questions_and_shows_one_with_its_evidence(run):
     assert as_json(run("gym", "show", "worlds", row["id"], "--json")) == row
     alone = run("gym", "show", "worlds", row["id"], "--around", "0")[1]
     assert alone.count("[world-") == len(row["evidence"]) < out.count("[world-")
+    whole = run("gym", "show", "worlds", row["id"], "--around", str(10**18))[1]
+    assert whole.count("[world-") > out.count("[world-") and "..." not in whole
 
 
 def test_show_says_so_when_nothing_in_the_world_answers(run):
@@ -164,6 +176,20 @@ def test_rows_are_lines_of_json_on_standard_output_or_in_a_file(run):
     assert code == 0 and out == "" and "written: new/folder/rows.jsonl" in err
     written = Path("new/folder/rows.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line) for line in written] == [row for row in rows if row["step"] == "browse_source"]
+
+
+def test_a_step_named_twice_gives_its_rows_once(run):
+    once = run("gym", "rows", "worlds", "--step", "type_event")[1]
+    assert run("gym", "rows", "worlds", "--step", "type_event", "--step", "type_event")[1] == once
+
+
+def test_rows_can_be_read_where_the_terminal_shows_no_utf_8(run):
+    arguments = ["gym", "rows", "worlds", "--step", "answer_question"]
+    rows = run(*arguments)[1]
+    command = [sys.executable, "-m", "stitchjam.cli", *arguments]
+    plain = subprocess.check_output(command, env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert not rows.isascii() and plain.isascii()
+    assert [json.loads(line) for line in plain.splitlines()] == [json.loads(line) for line in rows.splitlines()]
 
 
 def test_rows_of_an_unknown_step_leave_the_file_as_it_was(run):

@@ -7,19 +7,21 @@ import shutil
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from made_worlds import make, said, stated
 
+from stitchjam.data.digest import file_hash
 from stitchjam.data.errors import DataError, UsageError
 from stitchjam.data.readers import read_questions, read_sessions
 from stitchjam.data.sample import load_cases
 from stitchjam.data.text import normalise
 from stitchjam.data.worlds.asking import FAMILIES
 from stitchjam.data.worlds.dates import read_date
-from stitchjam.data.worlds.folder import World, is_world, read_worlds
+from stitchjam.data.worlds.folder import World, is_world, read_world, read_worlds
 from stitchjam.data.worlds.generate import generate_world
 from stitchjam.data.worlds.query import solve
 from stitchjam.data.worlds.records import Dials
@@ -34,7 +36,7 @@ from pathlib import Path
 from stitchjam.data.worlds.generate import generate_world
 from stitchjam.data.worlds.records import Dials
 about = generate_world(Path(sys.argv[1]), "w", Dials.model_validate_json(sys.argv[2]))
-print(json.dumps(about["sha256"]))
+print(json.dumps(about.sha256))
 """
 
 
@@ -68,12 +70,12 @@ def test_the_hash_seed_of_the_process_changes_nothing(small, tmp_path):
         for seed in ("0", "1", "4242")
     ]
     shown = [process.communicate(timeout=60)[0] for process in running]
-    assert [json.loads(one) for one in shown] == [small.about["sha256"]] * 3
+    assert [json.loads(one) for one in shown] == [small.about.sha256] * 3
 
 
 def test_another_seed_gives_another_world(small, tmp_path):
     other = make(tmp_path, **{**SMALL, "seed": 4})
-    assert not set(other.about["sha256"].values()) & set(small.about["sha256"].values())
+    assert not set(other.about.sha256.values()) & set(small.about.sha256.values())
 
 
 def test_a_world_that_is_there_is_left_as_it_is(small):
@@ -108,18 +110,21 @@ def test_a_run_that_fails_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("about", [None, "", "[]", "{}", '{"dials": 3}', '{"dials": {"sessions": 1}}'])
+@pytest.mark.parametrize("about", [None, "", "[]", "{}", '{"dials": 3}', '{"dials": {"sessions": 1}}', "[" * 100_000])
 def test_a_folder_that_is_no_world_is_not_overwritten(tmp_path, about):
     (tmp_path / "w").mkdir()
     (tmp_path / "w" / "mine.txt").write_text("mine", encoding="utf-8")
     if about is not None:
         (tmp_path / "w" / "world.json").write_text(about, encoding="utf-8")
-    with pytest.raises(UsageError, match="is no world"):
+    part = "is no world" if about is None else "make the world again, under another name or after removing"
+    with pytest.raises(UsageError if about is None else DataError, match=part):
         make(tmp_path)
     assert (tmp_path / "w" / "mine.txt").read_text("utf-8") == "mine"
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a/b", "../b", "a/"])
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", ".hidden", "a/b", "../b", "a/", "a\n", "a\x1b[2J", "a\x00", "a\ud800", "ä" * 60, "a\\b"]
+)
 def test_a_world_is_written_nowhere_but_into_its_folder(tmp_path, name):
     with pytest.raises(UsageError, match="cannot name a world"):
         make(tmp_path / "out", name)
@@ -163,6 +168,21 @@ def test_words_that_point_elsewhere_point_to_earlier_turns(worlds):
             assert earlier <= seen and all(one.place.turn == gold.id for one in gold.statements)
             assert turn.turn.external_id == gold.id not in seen
             seen.add(gold.id)
+
+
+def test_you_is_said_to_somebody_who_has_spoken(worlds):
+    # "The second hotel you proposed" tells nothing where only one person speaks.
+    found = 0
+    for world in worlds:
+        spoken: dict[str, set[str]] = defaultdict(set)
+        for turn in said(world):
+            before = spoken[turn.session.id]
+            for one in turn.gold.references:
+                if turn.session.style in ("dialogue", "debate") and re.search(r"\byou\b", one.text):
+                    found += 1
+                    assert before - {turn.turn.speaker}, f"{turn.turn.external_id}: {one.text}"
+            before.add(turn.turn.speaker)
+    assert found > 5
 
 
 def test_facts_are_told_in_order_and_a_correction_voids_an_earlier_fact(worlds):
@@ -304,10 +324,10 @@ def test_the_files_are_read_by_the_readers_of_our_own_formats(small):
 
 def test_counts_are_those_of_the_files(worlds):
     for world in worlds:
-        counts = world.about["counts"]
+        counts = world.about.counts
         assert counts["sessions"] == len(world.history.sessions) == world.dials.sessions
         assert counts["turns"] == len(world.history.turns) and counts["questions"] == len(world.asked)
-        assert world.about["types"] == dict(sorted(Counter(one.type for one in world.asked).items()))
+        assert world.about.types == dict(sorted(Counter(one.type for one in world.asked).items()))
 
 
 @pytest.mark.parametrize("what", ["sessions", "questions", "gold", "asked"])
@@ -326,20 +346,72 @@ def test_a_file_that_is_not_as_it_was_made_is_named(small, tmp_path, what, how):
 @pytest.mark.parametrize(
     ("about", "part"),
     [
-        ("", "not the description"),
-        ("[]", "not the description"),
-        ('{"format": 1}', "not the description"),
-        ({"format": 99}, "format 99"),
+        ("", "Invalid JSON: EOF"),
+        ("[" * 100_000, "Invalid JSON: recursion limit"),
+        ("[]", "Input should be an object"),
+        ('{"format": 1}', "name: Field required"),
+        ({"format": 99}, "format: it is 99, this version reads 1"),
         ({"sha256": {}}, "missing or changed"),
-        ({"sha256": ["w.gold.jsonl"]}, "not the description"),
-        ({"dials": {"sessions": 3}}, "not the description"),
+        ({"sha256": ["w.gold.jsonl"]}, "sha256: Input should be"),
+        ({"dials": {"sessions": 3}}, "dials.sessions: Input should be greater"),
+        ({"counts": {"sessions": 20, "turns": 3}}, "counts: there is no number of questions"),
+        ({"split": "test"}, "split: Input should be 'train' or 'held_out'"),
         ({"name": "v"}, "missing or changed"),
+        ({"name": "../w/w"}, "name: a name has no slash"),
     ],
 )
 def test_a_description_that_is_damaged_is_named(small, tmp_path, about, part):
     file = Path(shutil.copytree(small.folder, tmp_path / "w")) / "world.json"
-    file.write_text(about if isinstance(about, str) else json.dumps(small.about | about), encoding="utf-8")
-    with pytest.raises(DataError, match=part):
+    whole = small.about.model_dump(mode="json")
+    file.write_text(about if isinstance(about, str) else json.dumps(whole | about), encoding="utf-8")
+    with pytest.raises(DataError, match=f"world.json: {part}|{part}.*make the world again"):
+        read_worlds(tmp_path)
+
+
+def damaged(world: World, folder: Path, what: str, damage: Callable[[list[bytes]], list[bytes]]) -> World:
+    """A copy of a world with other lines in a file, and the hash of that file."""
+    copy = Path(shutil.copytree(world.folder, folder / "w"))
+    file = copy / f"w.{what}.jsonl"
+    file.write_bytes(b"".join(damage(file.read_bytes().splitlines(keepends=True))))
+    about = world.about.model_copy(update={"sha256": world.about.sha256 | {file.name: file_hash(file)}})
+    (copy / "world.json").write_text(about.model_dump_json(), encoding="utf-8")
+    return read_world(copy)
+
+
+def swap(lines: list[bytes]) -> list[bytes]:
+    return [lines[1], lines[0], *lines[2:]]
+
+
+@pytest.mark.parametrize("what", ["gold", "asked"])
+@pytest.mark.parametrize(
+    ("damage", "line"),
+    [
+        (swap, 1),
+        (lambda lines: [*lines[:3], b"\xff\n", *lines[4:]], 4),
+        (lambda lines: [*lines[:-1], lines[-1][:40]], 20),
+        (lambda lines: [*lines, lines[-1]], 21),
+        (lambda lines: [b"[" * 100_000, *lines[1:]], 1),
+        (lambda lines: [lines[0].replace(b'"id"', b'"di"', 1), *lines[1:]], 1),
+        (lambda lines: [lines[0].replace(b"s0", b"s9"), *lines[1:]], 1),
+    ],
+)
+def test_a_line_of_gold_that_does_not_fit_is_named_even_where_hashes_agree(small, tmp_path, what, damage, line):
+    world = damaged(small, tmp_path, what, damage)
+    with pytest.raises(DataError, match=f"w.{what}.jsonl, line {line}: .*make the world again"):
+        list(world.gold() if what == "gold" else world.asked)
+
+
+@pytest.mark.parametrize(("what", "missing"), [("gold", "session w-s0020"), ("asked", "question w-q020")])
+def test_missing_gold_is_noticed_even_where_hashes_agree(small, tmp_path, what, missing):
+    world = damaged(small, tmp_path, what, lambda lines: lines[:-1])
+    with pytest.raises(DataError, match=f"w.{what}.jsonl: no gold for {missing}; make the world again"):
+        list(world.gold() if what == "gold" else world.asked)
+
+
+def test_a_copy_of_a_world_beside_it_is_not_counted_twice(small, tmp_path):
+    for name in ("w", "copy"):
+        shutil.copytree(small.folder, tmp_path / name)
+    with pytest.raises(DataError, match="copy and .*w are both the world 'w'; remove one"):
         read_worlds(tmp_path)
 
 

@@ -16,12 +16,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from stitchjam.data.records import NOT_MENTIONED
+from stitchjam.data.worlds.asking.draft import Draft
 from stitchjam.data.worlds.checks import SHARED, Known, answer_from, faults
+from stitchjam.data.worlds.choose import Pool, wanted
 from stitchjam.data.worlds.dates import date_phrases, iso_day, say_day
 from stitchjam.data.worlds.folder import read_worlds
 from stitchjam.data.worlds.generate import generate_world
 from stitchjam.data.worlds.query import solve
-from stitchjam.data.worlds.records import Dials, Evidence, Fact, Pattern, Place, Statement, WorldQuestion
+from stitchjam.data.worlds.records import Dials, Evidence, Fact, Pattern, Place, Query, Statement, WorldQuestion
 
 EACH = 40
 FIELDS = ("subject", "goal", "value")
@@ -505,6 +507,31 @@ def test_only_what_a_pattern_could_fit_has_to_be_known(samples):
         relations = {pattern.relation for pattern in one.question.query.where}
         fewer = [other for other in one.known.statements if other.fact.relation in relations]
         assert faults(one.question, replace(one.known, statements=fewer)) == []
+
+
+def test_what_a_described_option_has_elsewhere_is_known_too():
+    # In a world of 1,000 sessions, a hall was ruled out for the same reason for two goals, and nobody noticed.
+    out = Pattern(relation="hall.ruled_out", subject="?o", goal="gala", value="?v")
+    feature = Pattern(relation="hall.feature", subject="?o", goal="gala", value="a garden")
+    query = Query(where=(feature, out), give=("?v",))
+    fits = wanted([Draft("intersection_selection", "", query, "hall.ruled_out", 2, about="the Granary")])
+    told = {"id": "f1", "relation": "hall.ruled_out", "goal": "ball", "value": "too small", "at": 1}
+    assert fits(Fact(subject="the Granary", **told)) and not fits(Fact(subject="the Mill", **told))
+
+
+def test_every_draft_about_a_described_option_says_which(tmp_path, monkeypatch):
+    drafts: list[Draft] = []
+    monkeypatch.setattr(Pool, "add", lambda self, draft: drafts.append(draft))
+    generate_world(tmp_path, "w", Dials(sessions=60, overlap=0.8, questions=0))
+    described = [
+        draft
+        for draft in drafts
+        if (last := draft.query.where[-1]).subject == "?o"
+        and draft.query.how == "one"
+        and not last.relation.endswith(SHARED)
+    ]
+    assert len(described) > 20 and all(draft.about for draft in described)
+    assert not any(draft.about for draft in drafts if "?o" not in {one.subject for one in draft.query.where})
 
 
 def test_the_evidence_alone_gives_the_answer_and_nothing_gives_none(samples):

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from stitchjam.data.worlds.query import Solution, known_from, solve
 from stitchjam.data.worlds.records import Fact, Pattern, Place, Query, Statement
@@ -108,11 +109,22 @@ def test_a_count_is_of_different_ones():
     assert solve(COUNT, HALLS) == Solution("2", (HALLS[0], HALLS[2]))
 
 
-def test_a_count_of_changes_leaves_the_first_n_out():
-    moves = ask("count", DATE, give=("?d",), n=1)
-    assert solve(moves, dates("2026-05-04", "2026-05-09", "2026-05-01")).answer == "2"
-    assert len(solve(moves, dates("2026-05-04", "2026-05-09")).used) == 2  # the first is needed to know of a change
-    assert solve(moves, dates("2026-05-04")).answer is None
+@pytest.mark.parametrize(
+    ("wrong", "part"),
+    [
+        ({"give": ()}, "not all variables"),
+        ({"give": ("?x",)}, "not all variables"),
+        ({"how": "gap"}, "takes two variables"),
+        ({"how": "nth"}, "takes a number above 0"),
+        ({"clues": (1,)}, "clues"),
+        ({"clues": (0,)}, "clues"),
+        ({"form": "{} and {}"}, "is not filled by 1"),
+        ({"form": "{0.__class__}"}, "is not filled by 1"),
+    ],
+)
+def test_a_query_that_cannot_be_solved_is_no_query(wrong, part):
+    with pytest.raises(ValidationError, match=part):
+        Query(**{"where": (FEE,), "give": ("?v",), **wrong})
 
 
 def test_a_sum_counts_equal_amounts_for_different_things():

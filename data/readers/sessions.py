@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from stitchjam.data.atomic import whole_file
 from stitchjam.data.errors import DataError
 from stitchjam.data.ids import build_session, in_time_order
 from stitchjam.data.readers.rows import Row, dump, evidence_index, read_rows, require_new
@@ -126,5 +127,5 @@ def _question_row(question: Question, external: Mapping[str, str]) -> dict[str, 
 
 
 def _write(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    with Path(path).open("w", encoding="utf-8", newline="\n") as file:
+    with whole_file(Path(path)) as file:
         file.writelines(dump(row) + "\n" for row in rows)

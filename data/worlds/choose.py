@@ -64,12 +64,16 @@ def _in_turn(lists: Iterable[Sequence[Draft]]) -> Iterator[Draft]:
         yield from (queue.popleft() for queue in queues if queue)
 
 
-def wanted(drafts: Iterable[Draft]) -> Callable[[Fact], bool]:
+def wanted(drafts: Sequence[Draft]) -> Callable[[Fact], bool]:
     """A test for facts that a pattern of some drafts could fit: all that has to be kept of a world to judge them."""
-    patterns = [(pattern, draft.through) for draft in drafts for pattern in draft.query.where]
-    keys = {_key(pattern, through) for pattern, through in patterns}
+    keys = {_key(pattern, draft.through) for draft in drafts for pattern in draft.query.where}
     # The same property of the same option elsewhere counts too: its value there has to be another one.
-    keys |= {(one.relation, "subject", one.subject) for one, _ in patterns if not one.relation.endswith(SHARED)}
+    keys |= {
+        (pattern.relation, "subject", draft.about or pattern.subject)
+        for draft in drafts
+        for pattern in draft.query.where
+        if not pattern.relation.endswith(SHARED)
+    }
     fields = ("relation", "subject", "goal", "value")
     return lambda fact: any(
         (fact.relation, name, "" if name == "relation" else getattr(fact, name)) in keys for name in fields

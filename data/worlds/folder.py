@@ -1,25 +1,24 @@
 """Turns a folder that `generate_world` wrote into a world: its history, questions and gold, if nothing was changed."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from stitchjam.data.digest import file_hash
 from stitchjam.data.errors import DataError, UsageError
 from stitchjam.data.readers.sessions import read_questions, read_sessions
-from stitchjam.data.records import History, Question
+from stitchjam.data.records import History, Question, first_error
 from stitchjam.data.worlds.checks import Known
-from stitchjam.data.worlds.records import Dials, SessionGold, WorldQuestion
+from stitchjam.data.worlds.records import About, Dials, SessionGold, WorldQuestion, session_of
 
-__all__ = ["FORMAT", "World", "is_world", "read_worlds"]
+__all__ = ["World", "is_world", "read_world", "read_worlds"]
 
-FORMAT = 1
+T = TypeVar("T", bound=BaseModel)
 _PARTS = ("sessions", "questions", "gold", "asked")
 
 
@@ -28,22 +27,22 @@ class World:
     """A generated world; its parts are read when they are first used."""
 
     folder: Path
-    about: dict[str, Any]
+    about: About
 
     @property
     def name(self) -> str:
         """The world's name."""
-        return self.about["name"]
+        return self.about.name
 
     @property
     def split(self) -> str:
         """train or held_out."""
-        return self.about["split"]
+        return self.about.split
 
     @property
     def dials(self) -> Dials:
         """What it was made from."""
-        return Dials.model_validate(self.about["dials"])
+        return self.about.dials
 
     @cached_property
     def history(self) -> History:
@@ -53,19 +52,44 @@ class World:
     @cached_property
     def questions(self) -> tuple[Question, ...]:
         """Questions with answers and the ids of evidence turns in `history`."""
-        return read_questions(self._path("questions"), self.history)
+        return read_questions(self._path("questions"), self.history) if self.about.counts["questions"] else ()
 
     @cached_property
     def asked(self) -> tuple[WorldQuestion, ...]:
-        """The same questions with all their gold; turns are named as in the file."""
-        with self._path("asked").open(encoding="utf-8") as lines:
-            return tuple(WorldQuestion.model_validate_json(line) for line in lines)
+        """The same questions with all their gold; turns are named as in the file.
+
+        Raises:
+            DataError: a line is no such question, or not the one in the questions file.
+        """
+        named = {turn.id: turn.external_id for turn in self.history.turns}
+        wanted = [(one.id, tuple(named[turn] for turn in one.evidence)) for one in self.questions]
+        found: list[WorldQuestion] = []
+        for where, one in _records(self._path("asked"), WorldQuestion):
+            at = len(found)
+            if (one.id, one.turns) != (wanted[at] if at < len(wanted) else None):
+                raise DataError(f"{where}: not the question of that line in the questions file; {self._again}")
+            if any(each.session != session_of(each.turn) for each in one.evidence):
+                raise DataError(f"{where}: evidence is not in the session that it names; {self._again}")
+            found.append(one)
+        if len(found) < len(wanted):
+            raise DataError(f"{self._path('asked')}: no gold for question {wanted[len(found)][0]}; {self._again}")
+        return tuple(found)
 
     def gold(self) -> Iterator[SessionGold]:
-        """The gold of each session, one at a time."""
-        with self._path("gold").open(encoding="utf-8") as lines:
-            for line in lines:
-                yield SessionGold.model_validate_json(line)
+        """The gold of each session, one at a time.
+
+        Raises:
+            DataError: a line is no such gold, or not that of the session in the sessions file.
+        """
+        sessions = iter(self.history.sessions)
+        for where, gold in _records(self._path("gold"), SessionGold):
+            session = next(sessions, None)
+            turns = [turn.external_id for turn in session.turns] if session else []
+            if not session or (gold.id, [turn.id for turn in gold.turns]) != (session.id, turns):
+                raise DataError(f"{where}: not the gold of that session in the sessions file; {self._again}")
+            yield gold
+        if missing := next(sessions, None):
+            raise DataError(f"{self._path('gold')}: no gold for session {missing.id}; {self._again}")
 
     @cached_property
     def known(self) -> Known:
@@ -74,6 +98,10 @@ class World:
         statements = [one for session in gold for turn in session.turns for one in turn.statements]
         texts = {turn.external_id: turn.text for turn in self.history.turns}
         return Known(statements, texts, {session.id: session.day for session in gold})
+
+    @property
+    def _again(self) -> str:
+        return _again(self.folder)
 
     def _path(self, what: str) -> Path:
         return self.folder / f"{self.name}.{what}.jsonl"
@@ -89,13 +117,35 @@ def read_worlds(path: str | Path | None = None) -> tuple[World, ...]:
 
     Raises:
         UsageError: there is no world.
-        DataError: a world was changed after it was made, is damaged, or is of another format.
+        DataError: a world was changed after it was made, is damaged, of another format, or there twice.
     """
     path = Path(path or str(files("stitchjam.data") / "samples" / "worlds"))
     folders = _folders(path)
     if not folders:
         raise UsageError(f"{path}: no world here; make some with: stitchjam gym world --out {path}")
-    return tuple(_read(folder) for folder in folders)
+    worlds: dict[str, World] = {}
+    for folder in folders:
+        world = read_world(folder)
+        if (other := worlds.setdefault(world.name, world)) is not world:
+            raise DataError(f"{folder} and {other.folder} are both the world {world.name!r}; remove one of them")
+    return tuple(worlds.values())
+
+
+def read_world(folder: Path) -> World:
+    """The world in a folder of its own.
+
+    Raises:
+        DataError: it was changed after it was made, is damaged, or is of another format.
+    """
+    file = folder / "world.json"
+    try:
+        world = World(folder, About.model_validate_json(file.read_bytes()))
+    except ValidationError as error:
+        raise DataError(f"{file}: {first_error(error)}; {_again(folder)}") from None
+    for path in map(world._path, _PARTS):
+        if not path.is_file() or file_hash(path) != world.about.sha256.get(path.name):
+            raise DataError(f"{path}: missing or changed since the world was made; {_again(folder)}")
+    return world
 
 
 def _folders(path: Path) -> list[Path]:
@@ -104,17 +154,15 @@ def _folders(path: Path) -> list[Path]:
     return [folder for folder in folders if (folder / "world.json").is_file()]
 
 
-def _read(folder: Path) -> World:
-    file = folder / "world.json"
-    try:
-        about = json.loads(file.read_text("utf-8"))
-        world = World(folder, about)
-        kept, format, _ = dict(about["sha256"]), about["format"], (world.dials, world.split, world.name)
-    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
-        raise DataError(f"{file}: not the description of a world ({error}); make the world again") from None
-    if format != FORMAT:
-        raise DataError(f"{file}: format {format}, this version reads {FORMAT}; make the world again")
-    for path in map(world._path, _PARTS):
-        if not path.is_file() or file_hash(path) != kept.get(path.name):
-            raise DataError(f"{path}: missing or changed since the world was made; make the world again")
-    return world
+def _records(path: Path, record: type[T]) -> Iterator[tuple[str, T]]:
+    """The records of a file, each with its place in words."""
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                yield f"{path}, line {number}", record.model_validate_json(line)
+            except ValidationError as error:
+                raise DataError(f"{path}, line {number}: {first_error(error)}; {_again(path.parent)}") from None
+
+
+def _again(folder: Path) -> str:
+    return f"make the world again, under another name or after removing {folder}"

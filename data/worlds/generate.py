@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from stitchjam.data.digest import file_hash
 from stitchjam.data.errors import UsageError
@@ -24,8 +24,8 @@ from stitchjam.data.worlds.asking.draft import Asker, Ledger
 from stitchjam.data.worlds.cast import Cast
 from stitchjam.data.worlds.checks import Known
 from stitchjam.data.worlds.choose import Chosen, Pool, choose, wanted
-from stitchjam.data.worlds.folder import FORMAT
-from stitchjam.data.worlds.records import Dials, SessionGold, Statement, WorldQuestion
+from stitchjam.data.worlds.folder import read_world
+from stitchjam.data.worlds.records import FORMAT, About, Dials, SessionGold, Statement, WorldQuestion, bad_name
 from stitchjam.data.worlds.schedule import meetings
 from stitchjam.data.worlds.tell import Teller, Told
 from stitchjam.data.worlds.wording import open_wording
@@ -35,7 +35,7 @@ __all__ = ["generate_world"]
 _RECENT = 8  # finished goals that a question about another one may go back to
 
 
-def generate_world(folder: Path, name: str, dials: Dials, tick: Tick = quiet) -> dict[str, Any]:
+def generate_world(folder: Path, name: str, dials: Dials, tick: Tick = quiet) -> About:
     """Write a world to `folder`/`name`; one that is there with the same dials is left as it is.
 
     Args:
@@ -48,10 +48,11 @@ def generate_world(folder: Path, name: str, dials: Dials, tick: Tick = quiet) ->
         What world.json holds.
 
     Raises:
-        UsageError: another world has that name, it names no folder, or the language has no templates.
+        UsageError: something else has that name, it cannot name a folder, or the language has no templates.
+        DataError: the world that is there was changed or is damaged.
     """
-    if not name or name.startswith(".") or name != Path(name).name:
-        raise UsageError(f"{name!r} cannot name a world; choose a name without a folder and without a dot in front")
+    if why := bad_name(name):
+        raise UsageError(f"{name!r} cannot name a world: {why}")
     target = folder / name
     if target.exists():
         return _same(target, dials)
@@ -70,13 +71,11 @@ def generate_world(folder: Path, name: str, dials: Dials, tick: Tick = quiet) ->
     return about
 
 
-def _same(target: Path, dials: Dials) -> dict[str, Any]:
-    try:
-        about = json.loads((target / "world.json").read_text("utf-8"))
-        made = Dials.model_validate(about["dials"])
-    except (OSError, ValueError, KeyError, TypeError):  # a ValidationError is a ValueError
-        raise UsageError(f"{target} exists and is no world; choose another --name or --out") from None
-    if made != dials:
+def _same(target: Path, dials: Dials) -> About:
+    if not (target / "world.json").exists():
+        raise UsageError(f"{target} exists and is no world; choose another --name or --out")
+    about = read_world(target).about
+    if about.dials != dials:
         raise UsageError(f"{target} was made with other dials; choose another --name, or remove that folder")
     return about
 
@@ -92,13 +91,14 @@ class _Generator:
         self.recent: deque[Ledger] = deque(maxlen=_RECENT)
         self.general: list[Statement] = []  # about people and words; each is told once, so this is bounded
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> About:
         counts = self._tell()
         chosen = self._choose()
         self._write("asked", (one.model_dump(mode="json") for one in chosen.questions))
         self._write("questions", (_question_row(one, self.split) for one in chosen.questions))
         about = self._about(counts, chosen)
-        (self.folder / "world.json").write_text(json.dumps(about, indent=2) + "\n", "utf-8")
+        described = json.dumps(about.model_dump(mode="json"), indent=2)
+        (self.folder / "world.json").write_text(f"{described}\n", "utf-8")
         return about
 
     def _tell(self) -> Counter[str]:
@@ -134,7 +134,7 @@ class _Generator:
 
     def _choose(self) -> Chosen:
         """Read the gold back for what the drafts are about, and keep those that pass all checks."""
-        fits = wanted(draft for kept in self.pool.kept.values() for draft in kept)
+        fits = wanted([draft for kept in self.pool.kept.values() for draft in kept])
         statements: list[Statement] = []
         days, styles = {}, {}
         for gold in self._gold():
@@ -160,21 +160,21 @@ class _Generator:
                 turn["id"]: turn["text"] for line in lines for turn in json.loads(line)["turns"] if turn["id"] in needed
             }
 
-    def _about(self, counts: Counter[str], chosen: Chosen) -> dict[str, Any]:
+    def _about(self, counts: Counter[str], chosen: Chosen) -> About:
         types = Counter(question.type for question in chosen.questions)
-        return {
-            "format": FORMAT,
-            "name": self.name,
-            "split": self.split,
-            "dials": self.dials.model_dump(mode="json"),
-            "counts": {**dict(sorted(counts.items())), "questions": len(chosen.questions)},
-            "types": dict(sorted(types.items())),
-            "refused": dict(chosen.refused),
-            "sha256": {path.name: file_hash(path) for path in sorted(self.folder.glob("*.jsonl"))},
-        }
+        return About(
+            format=FORMAT,
+            name=self.name,
+            split=self.split,
+            dials=self.dials,
+            counts={**dict(sorted(counts.items())), "questions": len(chosen.questions)},
+            types=dict(sorted(types.items())),
+            refused=dict(chosen.refused),
+            sha256={path.name: file_hash(path) for path in sorted(self.folder.glob("*.jsonl"))},
+        )
 
     @property
-    def split(self) -> str:
+    def split(self) -> Literal["train", "held_out"]:
         """Frozen by the hash of the seed: other dials of one seed make nearly the same world, which must not leak."""
         digest = sha256(f"{self.dials.language}/{self.dials.seed}".encode()).hexdigest()
         return "train" if int(digest[:8], 16) % 5 < 3 else "held_out"

@@ -106,7 +106,7 @@ def _list(query: Query, matches: list[_Match]) -> Solution:
 
 
 def _count(query: Query, matches: list[_Match]) -> Solution:
-    return Solution(str(len(matches) - query.n), _used(matches)) if len(matches) > query.n else Solution(None)
+    return Solution(str(len(matches)), _used(matches))
 
 
 def _sum(query: Query, matches: list[_Match]) -> Solution:

@@ -6,13 +6,15 @@ Everything here is gold. A program sees the turns and the text of a question, an
 from datetime import date
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from stitchjam.data.records import Record
 
 __all__ = [
+    "About",
     "Dials",
     "Evidence",
+    "FORMAT",
     "Fact",
     "Pattern",
     "Place",
@@ -23,9 +25,12 @@ __all__ = [
     "Style",
     "TurnGold",
     "WorldQuestion",
+    "bad_name",
     "session_of",
 ]
 
+FORMAT = 1  # of the files of a world
+_LONGEST = 100
 Style = Literal["dialogue", "mail", "notes", "tool", "debate", "trip"]
 
 
@@ -54,10 +59,61 @@ class Dials(Record):
 
     @field_validator("styles")
     @classmethod
-    def _some_style(cls, styles: dict[Style, float]) -> dict[Style, float]:
+    def _in_order(cls, styles: dict[Style, float]) -> dict[Style, float]:
         if not any(styles.values()):
             raise ValueError("give at least one style a weight above 0")
         return {name: styles[name] for name in get_args(Style) if name in styles}  # equal dials, equal bytes
+
+
+def bad_name(name: str) -> str:
+    """Why a name cannot be that of a world, which names a folder and files as well; "" when it can."""
+    if not 0 < len(name.encode("utf-8", "replace")) <= _LONGEST:
+        return f"a name has 1 to {_LONGEST} bytes"
+    if not name.isprintable() or {"/", "\\"} & set(name) or name.startswith("."):
+        return "a name has no slash, no control character, and no dot in front"
+    return ""
+
+
+class About(Record):
+    """The description of a world in its world.json.
+
+    Attributes:
+        name: of the world; begins the names of its files and the ids in them.
+        counts: sessions, turns, questions, and sessions of each style.
+        types: questions of each type.
+        refused: drafts of questions that were not kept, by fault.
+        sha256: of each file.
+    """
+
+    format: int
+    name: str
+    split: Literal["train", "held_out"]
+    dials: Dials
+    counts: dict[str, int]
+    types: dict[str, int]
+    refused: dict[str, int]
+    sha256: dict[str, str]
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, number: int) -> int:
+        if number != FORMAT:
+            raise ValueError(f"it is {number}, this version reads {FORMAT}")
+        return number
+
+    @field_validator("name")
+    @classmethod
+    def _names_a_folder(cls, name: str) -> str:
+        if why := bad_name(name):
+            raise ValueError(why)
+        return name
+
+    @field_validator("counts")
+    @classmethod
+    def _all_sizes(cls, counts: dict[str, int]) -> dict[str, int]:
+        if missing := {"sessions", "turns", "questions"} - set(counts):
+            raise ValueError(f"there is no number of {sorted(missing)[0]}")
+        return counts
 
 
 class Fact(Record):
@@ -161,10 +217,26 @@ class Query(Record):
     where: tuple[Pattern, ...]
     give: tuple[str, ...]
     how: Operation = "one"
-    n: int = 0
+    n: int = Field(default=0, ge=0)
     form: str = ""
-    described: int = 0
+    described: int = Field(default=0, ge=0)
     clues: tuple[int, ...] = ()
+
+    @model_validator(mode="after")
+    def _solvable(self) -> "Query":
+        variables = {name for one in self.where for name in (one.subject, one.goal, one.value) if name.startswith("?")}
+        if not self.give or not set(self.give) <= variables - {"?"}:
+            raise ValueError(f"give: {self.give} are not all variables of a pattern")
+        if self.how in ("gap", "chain", "more", "less") and len(self.give) != 2:
+            raise ValueError(f"give: {self.how} takes two variables")
+        if self.how in ("nth", "more", "less") and not self.n:
+            raise ValueError(f"n: {self.how} takes a number above 0")
+        if any(at not in range(len(self.where)) or self.where[at].subject not in variables for at in self.clues):
+            raise ValueError(f"clues: {self.clues} are not all patterns with a variable")
+        filled = 1 if self.how == "gap" else len(self.give)
+        if self.form.count("{}") > filled or {"{", "}"} & set(self.form.replace("{}", "")):
+            raise ValueError(f"form: {self.form!r} is not filled by {filled}")
+        return self
 
 
 class Evidence(Record):

@@ -52,6 +52,7 @@ class Listener:
         person: the same for "she" or "he".
         opened: who has been told about a goal, by the goal.
         frames: the sentence frames of the turn that is spoken, and that turn.
+        present: who is known to take part in this session, from their speaking or being spoken to.
         mistakes: the fact that a wrong act told, by the identity of the act.
     """
 
@@ -62,6 +63,7 @@ class Listener:
     person: tuple[str, frozenset[str]] | None = None
     opened: dict[str, list[frozenset[str]]] = field(default_factory=dict)
     frames: tuple[str, list[str]] = ("", [])
+    present: set[str] = field(default_factory=set)
     mistakes: dict[int, str] = field(default_factory=dict)
 
 
@@ -137,13 +139,17 @@ class Referrer(NamedTuple):
         row = [one for one in made if (one.kind, one.actor) == (own.kind, own.actor)]
         if len(row) < 2 or not self._understood(own, row, speech):
             return []
-        fields = {"nth": _NTH[row.index(own)], "kind": self.wording.noun(option.kind), "who": _who(own.actor, speech)}
+        fields = {
+            "nth": _NTH[row.index(own)],
+            "kind": self.wording.noun(option.kind),
+            "who": self._who(own.actor, speech),
+        }
         words = fill(self.dice.choice(self.wording.templates("ordinal", speech.style)), fields).plain
         told = frozenset[str]().union(*(one.turns for one in row[: row.index(own) + 1]))
         return [Mention(words, option.name, told - {speech.turn})]
 
-
-def _who(actor: str, speech: Speech) -> str:
-    if speech.role is None or actor not in speech.actors:
-        return actor
-    return "I" if speech.actors[speech.role] == actor else "you"
+    def _who(self, actor: str, speech: Speech) -> str:
+        """ "You" only to somebody of whom a reader of this session knows that he or she is there."""
+        if speech.role is not None and speech.actors[speech.role] == actor:
+            return "I"
+        return "you" if speech.role is not None and actor in self.listener.present else actor

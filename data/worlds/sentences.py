@@ -102,11 +102,12 @@ class Speaker(NamedTuple):
         template = self._template(act, speech, "_of" if person and person.pronoun else "")
         clause = self._clause(act)
         mention = self._mention(act, speech, clause or template)
-        if act.event == "choose" and mention and act.fields["option"].name not in mention.words:
-            template = self.dice.choice(with_field(self.wording.templates("choose", speech.style), "kind", False))
         fields = self._words(act, speech, today) | {"happens": happens}
         if mention:
             fields["option"] = mention.words
+        if mention and act.event == "choose":  # "the second hall you proposed" needs no "as the hall"
+            way = self.wording.templates("as_kind", "dialogue")[0]
+            fields["as_kind"] = "" if str(fields["kind"]) in mention.words else fill(way, fields)
         if person:
             fields["she"] = person.words
         if clause:

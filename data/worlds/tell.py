@@ -89,10 +89,11 @@ class _Session:
         self.lines: list[Line] = []
         self.gold: list[TurnGold] = []
         teller.listener.topic, teller.listener.last, teller.listener.person = ("", ""), None, None
+        teller.listener.present = set()
 
     def run(self) -> None:
         first = self.meeting.segments[0].plot.organiser if self.meeting.segments else self.meeting.team[0]
-        self.actors, self.names = self._actors(first)
+        self._meet(first)
         if self.style == "notes":
             present = f"Minutes of {say_day(self.today)}. Present: {' and '.join(self.meeting.team)}."
             self._add("Minutes", Text.of(present), "", event=EVENTS["meet"])
@@ -107,16 +108,18 @@ class _Session:
             if not self.meeting.segments:
                 self._chat(at_least=3)
         for segment in self.meeting.segments:
-            self.actors, self.names = self._actors(segment.plot.organiser)
+            self._meet(segment.plot.organiser)
             (self._letters if self.style == "mail" else self._spoken)(segment)
             self.teller.listener.topic = ("", "")
 
-    def _actors(self, organiser: str) -> tuple[tuple[str, str], tuple[str, str]]:
-        """The two who act in this session: as facts call them, and as speakers of turns."""
+    def _meet(self, organiser: str) -> None:
+        """Who act from here on: as facts call them, and as speakers of turns."""
         partner = next(name for name in self.meeting.team if name != organiser)
         acting, speaking = _HELPERS.get(self.style, (partner, partner))
         names = ("Minutes", "Minutes") if self.style == "notes" else (organiser, speaking)
-        return (organiser, acting), names
+        self.actors, self.names = (organiser, acting), names
+        if self.style in ("mail", *_HELPERS):  # a mail and a request to an agent say who they are for
+            self.teller.listener.present |= set(self.actors)
 
     def _spoken(self, segment: Segment) -> None:
         self._open(segment)
@@ -211,6 +214,8 @@ class _Session:
     ) -> None:
         """A turn with its gold. `told` are its sentences with their acts and where they start."""
         turn, plain = self._next(), text.plain
+        if speaker in self.names:
+            self.teller.listener.present.add(self.actors[self.names.index(speaker)])
         self.lines.append(Line(turn, speaker, plain))
         self.owed += self.teller.chatter if told else -1
         statements: list[Statement] = []

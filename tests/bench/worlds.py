@@ -34,7 +34,7 @@ def report(sessions: int) -> None:
         made = time.perf_counter() - start
         [world] = read_worlds(Path(folder))
         size = sum(path.stat().st_size for path in world.folder.iterdir()) / 2**20
-    figures = f"{about['counts']['turns']:>10,}{about['counts']['questions']:>10}{made:>10.1f}{size:>10.1f}"
+    figures = f"{about.counts['turns']:>10,}{about.counts['questions']:>10}{made:>10.1f}{size:>10.1f}"
     print(f"{sessions:>10,}{figures}{told:>14.0f}{peak():>14.0f}")
 
 

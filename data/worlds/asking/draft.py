@@ -44,7 +44,8 @@ class Ledger:
 class Draft:
     """A question before it has evidence: its words, and what it asks in symbols.
 
-    `value` names what the answer is; `through` is the other goal that it goes through without naming it, "" for none.
+    `value` names what the answer is; `through` is the other goal that it goes through without naming it, and `about`
+    the option that it asks about without naming it, "" for none.
     """
 
     type: str
@@ -53,6 +54,7 @@ class Draft:
     value: str
     hops: int = 1
     through: str = ""
+    about: str = ""
 
 
 @dataclass

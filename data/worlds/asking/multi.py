@@ -63,7 +63,8 @@ def intersections(ask: Asker) -> Iterator[Draft]:
         for fact in ask.some(_facts_about(ask, kind, both.pop()), 1):
             asked = ask.here(fact.relation, subject="?o", value="?v")
             query = Query(where=(*clues, asked), give=("?v",), clues=(0, 1))
-            yield Draft("intersection_selection", _asked(ask, fact, option), query, fact.relation, hops=2)
+            text = _asked(ask, fact, option)
+            yield Draft("intersection_selection", text, query, fact.relation, hops=2, about=fact.subject)
 
 
 def _facts_about(ask: Asker, kind: str, option: str) -> list[Fact]:
@@ -107,14 +108,14 @@ def _by_recommendation(ask: Asker, kind: str, praise: Fact) -> Iterator[Draft]:
         praised = Pattern(relation=praise.relation, subject="?o", goal="?w", value=praise.value)
         text = _asked(ask, fact, ask.describe("recommended", kind=kind, person=praise.value))
         query = Query(where=(praised, asked), give=("?v",), described=1)
-        yield Draft("provenance_tracing", text, query, fact.relation, hops=2)
+        yield Draft("provenance_tracing", text, query, fact.relation, hops=2, about=fact.subject)
         if trait := ask.trait(praise.value):
             known = Pattern(relation="trait", subject="?p", value=trait)
             praised = praised.model_copy(update={"value": "?p"})
             who = ask.describe("trait", trait=trait)
             text = _asked_of(ask, fact, kind, ask.describe("recommended", kind=kind, person=who))
             query = Query(where=(known, praised, asked), give=("?v",), described=2)
-            yield Draft("provenance_tracing", text, query, fact.relation, hops=3)
+            yield Draft("provenance_tracing", text, query, fact.relation, hops=3, about=fact.subject)
 
 
 def _by_final_choice(ask: Asker, kind: str, other: Ledger) -> Iterator[Draft]:
@@ -129,7 +130,7 @@ def _by_final_choice(ask: Asker, kind: str, other: Ledger) -> Iterator[Draft]:
             final = Pattern(relation=f"{kind}.chosen", subject=kind, goal=goal, value="?o", last=True)
             text = _asked_of(ask, fact, kind, ask.describe("final", kind=kind, goal=who))
             query = Query(where=(*before, final, asked), give=("?v",), described=len(before) + 1)
-            yield Draft("provenance_tracing", text, query, fact.relation, hops, through=other.goal)
+            yield Draft("provenance_tracing", text, query, fact.relation, hops, other.goal, fact.subject)
 
 
 def _ways_to(ask: Asker, goal: str, person: str, trait: str) -> Iterator[tuple[int, str, str, tuple[Pattern, ...]]]:
