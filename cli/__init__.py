@@ -29,6 +29,7 @@ def root(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")
 
 def main() -> None:
     """Run the command line; every expected error is one line and an exit code."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # it is None where a shell closed it
     for stream in (sys.stdout, sys.stderr):  # an answer is paid for, whatever the terminal can show
         getattr(stream, "reconfigure", dict)(errors="backslashreplace")
     debug = "--debug" in sys.argv

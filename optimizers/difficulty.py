@@ -137,14 +137,15 @@ def _guess(question: WorldQuestion, answers: Counter[str]) -> str:
 def bm25_search(turns: Sequence[Turn], k: int) -> Search:
     """Plain BM25 over turns by the bm25s library: speaker and words, stemmed; gives turn ids, best first."""
     import bm25s
+    import numpy as np
 
     index = bm25s.BM25(method="lucene", k1=0.9, b=0.4)
     index.index([stem(words(f"{turn.speaker} {turn.text}")) for turn in turns], show_progress=False)
 
     def search(query: str) -> Sequence[str]:
         known = [word for word in stem(words(query)) if word in index.vocab_dict]
-        scores = index.get_scores(known) if known else []
-        best = sorted(range(len(scores)), key=lambda at: (-scores[at], at))[:k]
+        scores = index.get_scores(known) if known else np.zeros(0)
+        best = np.argsort(-scores, kind="stable")[:k]
         return [turns[at].id for at in best if scores[at] > 0]
 
     return search

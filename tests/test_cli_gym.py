@@ -192,6 +192,12 @@ def test_rows_can_be_read_where_the_terminal_shows_no_utf_8(run):
     assert [json.loads(line) for line in plain.splitlines()] == [json.loads(line) for line in rows.splitlines()]
 
 
+def test_a_closed_standard_output_is_no_traceback():
+    command = f'"{sys.executable}" -m stitchjam.cli gym rows worlds --step group_session >&-'
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_rows_of_an_unknown_step_leave_the_file_as_it_was(run):
     Path("rows.jsonl").write_text("mine", encoding="utf-8")
     assert run("gym", "rows", "worlds", "--step", "dance", "--out", "rows.jsonl")[0] == 2

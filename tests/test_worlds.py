@@ -122,6 +122,12 @@ def test_a_folder_that_is_no_world_is_not_overwritten(tmp_path, about):
     assert (tmp_path / "w" / "mine.txt").read_text("utf-8") == "mine"
 
 
+def test_a_link_to_nowhere_is_not_overwritten(tmp_path):
+    (tmp_path / "w").symlink_to("nowhere")
+    with pytest.raises(UsageError, match="w exists and is no world"):
+        make(tmp_path)
+
+
 @pytest.mark.parametrize(
     "name", ["", ".", "..", ".hidden", "a/b", "../b", "a/", "a\n", "a\x1b[2J", "a\x00", "a\ud800", "ä" * 60, "a\\b"]
 )
@@ -168,6 +174,23 @@ def test_words_that_point_elsewhere_point_to_earlier_turns(worlds):
             assert earlier <= seen and all(one.place.turn == gold.id for one in gold.statements)
             assert turn.turn.external_id == gold.id not in seen
             seen.add(gold.id)
+
+
+def test_a_date_is_put_right_by_a_full_date(worlds):
+    # "It starts in six weeks, not on 18 March 2026" puts an exact date right by a vague one.
+    right = [one for world in worlds for one in stated(world) if one.fact.relation == "date" and one.fact.voids]
+    assert len(right) > 5 and all(re.search(r"\d{4}$", one.place.text) for one in right)
+
+
+def test_other_names_count_in_lists_as_well(worlds):
+    lists = [one for world in worlds for one in world.asked if ", " in one.answer and one.aliases]
+    assert lists
+    for one in lists:
+        for alias in one.aliases:
+            changed = [
+                pair for pair in zip(one.answer.split(", "), alias.split(", "), strict=True) if len(set(pair)) > 1
+            ]
+            assert 1 <= sum(name != other for name, other in pairs) <= 3
 
 
 def test_you_is_said_to_somebody_who_has_spoken(worlds):

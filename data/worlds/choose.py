@@ -1,8 +1,10 @@
 """Turns drafts into the questions of a world: answered, given evidence, checked, and spread over types and hops."""
 
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from itertools import product
 from random import Random
 from typing import NamedTuple
 
@@ -28,6 +30,8 @@ __all__ = ["Chosen", "Pool", "choose", "wanted"]
 
 _SPARE = 4  # candidates kept for each question that is wanted
 _FAMILY = {name: family for family, types in FAMILIES.items() for name in types}
+_RENAMED = 3  # names in an answer that other names may stand for
+_BETWEEN = re.compile("([,;:] )")
 _NUMBERS = "zero one two three four five six seven eight nine ten".split()
 
 
@@ -170,14 +174,24 @@ def _evidence(used: Iterable[Fact], statements: Iterable[Statement]) -> tuple[Ev
 
 
 def _aliases(answer: str, other_names: Mapping[str, str]) -> tuple[str, ...]:
-    """Other forms that are as right: a number in words, without its unit, a date in ISO form, another name."""
-    forms = [other_names.get(answer, "")]
+    """Other forms that are as right: a number in words, without its unit, a date in ISO form, other names."""
+    forms = list(_renamed(answer, other_names))
     number, _, unit = answer.partition(" ")
     if number.isdigit() and not unit and int(number) < len(_NUMBERS):
         forms.append(_NUMBERS[int(number)])
     if number.replace(".", "").isdigit() and unit and len(unit) < 20:
         forms += _date_forms(answer) or [number]
-    return tuple(form for form in forms if form)
+    return tuple(forms)
+
+
+def _renamed(answer: str, other_names: Mapping[str, str]) -> Iterator[str]:
+    """The answer, which may be a list or a form, with other names in all combinations for the first few names."""
+    parts = _BETWEEN.split(answer)
+    named = [at for at, part in enumerate(parts) if part in other_names][:_RENAMED]
+    for which in product((False, True), repeat=len(named)):
+        other = {at for at, renamed in zip(named, which, strict=True) if renamed}
+        if other:
+            yield "".join(other_names[part] if at in other else part for at, part in enumerate(parts))
 
 
 def _date_forms(answer: str) -> list[str]:

@@ -54,7 +54,7 @@ def generate_world(folder: Path, name: str, dials: Dials, tick: Tick = quiet) ->
     if why := bad_name(name):
         raise UsageError(f"{name!r} cannot name a world: {why}")
     target = folder / name
-    if target.exists():
+    if os.path.lexists(target):
         return _same(target, dials)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(

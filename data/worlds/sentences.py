@@ -200,17 +200,17 @@ class Speaker(NamedTuple):
         if "old" in given:
             fields["old"] = given["old"].name
         if "date" in given:
-            fields["date"] = self._day(given["date"], today, speech)
+            fields["date"] = self._day(given["date"], today, speech, full=act.event == "fix")
         if "ago" in given:
             fields["paid"] = self._day(today - timedelta(days=given["ago"]), today, speech)
         if isinstance(given.get("wrong"), date):
             fields["wrong"] = f"on {say_day(given['wrong'])}"
         return fields
 
-    def _day(self, day: date, today: date, speech: Speech) -> str:
+    def _day(self, day: date, today: date, speech: Speech, full: bool = False) -> str:
         """A date in words. Minutes are read later, so they give it in full; nobody else does for yesterday."""
         phrases = date_phrases(day, today)
-        if speech.role is None:
+        if full or speech.role is None:
             return self.dice.choice(phrases[:2])
         return self.dice.choice(phrases[2:] if abs((day - today).days) < 3 else phrases)
 
