@@ -52,7 +52,7 @@ def gym_world(
     styles = {"styles": _styles(style)} if style else {}
     made = []
     with (
-        resumable("worlds that are finished are kept, and the same command makes the others"),
+        resumable("worlds that are finished are kept", "the same command makes the others"),
         counts_shown(sys.stderr) as tick,
     ):
         for number in range(seed, seed + worlds):
@@ -85,7 +85,7 @@ def _dials(given: dict[str, Any]) -> Any:
     from pydantic import ValidationError
 
     from stitchjam.data.records import first_error
-    from stitchjam.data.worlds.records import Dials
+    from stitchjam.data.worlds.dials import Dials
 
     try:
         return Dials.model_validate(given)
@@ -132,7 +132,7 @@ def gym_stats(
 
 def _sweep(worlds: int, seed: int, questions: int, plot: Path | None, as_json: bool) -> None:
     from stitchjam.data.console import resumable
-    from stitchjam.data.worlds.records import Dials
+    from stitchjam.data.worlds.dials import Dials
     from stitchjam.optimizers.gym_view import curve_table
     from stitchjam.optimizers.progress import counts_shown
     from stitchjam.optimizers.sweep import SWEEPS, draw, require_drawing
@@ -141,7 +141,7 @@ def _sweep(worlds: int, seed: int, questions: int, plot: Path | None, as_json: b
     if plot:
         require_drawing(plot)
     dials = Dials(seed=seed, questions=questions)
-    with resumable("nothing is kept of a sweep, so it starts from the beginning"), counts_shown(sys.stderr) as tick:
+    with resumable("nothing is kept of a sweep", "it starts from the beginning"), counts_shown(sys.stderr) as tick:
         curves = [run(dial, dials, worlds, tick) for dial in SWEEPS]
     result(as_json, [curve.model_dump(mode="json") for curve in curves], *map(curve_table, curves))
     if plot:
@@ -192,16 +192,21 @@ def gym_rows(
     import jsonlines
 
     from stitchjam.data.atomic import whole_file
-    from stitchjam.data.worlds.folder import read_worlds
+    from stitchjam.data.worlds.folder import read_worlds, world_around
     from stitchjam.optimizers.step_rows import step_rows
 
     worlds = [world for world in read_worlds(path) if split in (world.split, "all")]
+    if not worlds:
+        raise UsageError(f"no {split} world in {path or 'the sample'}; leave out --split, or make more worlds")
     rows = step_rows(worlds, step or ())
     if out is None:
         sys.stdout.writelines(dumps(row) + "\n" for row in rows)
         return
-    if (out.parent / "world.json").exists():
-        raise UsageError(f"{out} lies in the folder of a world, which must stay as it is; choose another --out")
-    with whole_file(out) as file:
-        count = sum(1 for row in rows if jsonlines.Writer(file).write(row))
+    if around := world_around(out):
+        raise UsageError(f"{out} lies in the world {around}, which must stay as it is; choose another --out")
+    try:
+        with whole_file(out) as file:
+            count = sum(1 for row in rows if jsonlines.Writer(file).write(row))
+    except OSError as error:
+        raise UsageError(f"{out}: cannot be written ({error.strerror or error}); choose another --out") from None
     say(f"written: {out}, {count:,} rows from {len(worlds)} worlds")

@@ -100,6 +100,8 @@ def difficulty_table(found: Difficulty) -> Table:
 
 def _percent(row: Row, hybrid: bool) -> Iterator[str]:
     nothing = row.name == "unanswerable"  # no evidence to find
+    if not row.questions:
+        return
     yield from (f"{100 * value:.1f}" for value in (row.oracle, row.closed, row.bm25))
     yield "" if nothing else f"{100 * row.recall:.1f}"
     if hybrid:

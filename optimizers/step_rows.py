@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from stitchjam.data.errors import UsageError
 from stitchjam.data.records import NOT_MENTIONED, Turn
 from stitchjam.data.worlds.folder import World
-from stitchjam.data.worlds.records import TurnGold, WorldQuestion, session_of
+from stitchjam.data.worlds.query import fits
+from stitchjam.data.worlds.records import Fact, TurnGold, WorldQuestion, session_of
 from stitchjam.data.worlds.sentences import EVENTS
 from stitchjam.programs.render import claim_line, quoted, turn_line
 
@@ -21,6 +22,7 @@ __all__ = ["STEPS", "step_rows"]
 
 _BEFORE = 6  # turns shown before the one that is labelled
 _SCOPES = 8  # candidates for a scope
+_CITED = 3  # lines that an answer names, at most
 _SHOWN = 8  # lines of evidence at most, where the evidence itself is not longer
 _NEW, _NONE = "new", "none"
 _PRONOUN = re.compile(r"\b(it|its|she|he|this|that|they|them|whole thing)\b", re.IGNORECASE)
@@ -110,6 +112,10 @@ def _references(world: World) -> Iterator[Pair]:
     plain = 0
     for one in _labelled(world):
         found = one.gold.references
+        if len({reference.text for reference in found}) < len(
+            {(reference.text, reference.means) for reference in found}
+        ):
+            continue  # "this hall" twice, for two halls: what it means depends on where
         plain += len(found) > 0
         if not found and (plain < 1 or not one.gold.statements or _PRONOUN.search(one.turn.text)):
             continue
@@ -134,12 +140,18 @@ def _browsing(world: World) -> Iterator[Pair]:
     """Which lines of a session state what is asked, and a session with none: the step `browse_source`."""
     sessions, dice = {session.id: session for session in world.history.sessions}, Random(f"{world.name}/browse")
     for question in world.asked:
-        other = dice.choice([id for id in sessions if id not in {one.session for one in question.evidence}])
-        yield {"source": _lines(sessions[other].turns), "request": question.text}, {"lines": []}
+        # Who reads a single session cannot know that what it says was changed later: such a one is no example.
+        near = {session_of(one.place.turn) for one in world.known.about(question.query) if _fits(question, one.fact)}
+        if others := [id for id in sessions if id not in {one.session for one in question.evidence} | near]:
+            yield {"source": _lines(sessions[dice.choice(others)].turns), "request": question.text}, {"lines": []}
         for id in dict.fromkeys(one.session for one in question.evidence if one.role == "states"):
             stated = {one.turn for one in question.evidence if one.role == "states"}
             lines = [f"t{number}" for number, turn in enumerate(sessions[id].turns, 1) if turn.external_id in stated]
             yield {"source": _lines(sessions[id].turns), "request": question.text}, {"lines": lines}
+
+
+def _fits(question: WorldQuestion, fact: Fact) -> bool:
+    return any(fits(pattern, fact) for pattern in question.query.where)
 
 
 class _Shown(NamedTuple):
@@ -198,7 +210,10 @@ def _sufficiency(world: World) -> Iterator[Pair]:
 
 
 def _answers(world: World) -> Iterator[Pair]:
-    """The answer and the lines it rests on: the step `answer_question`, when all there is to know is shown."""
+    """The answer and the lines it rests on: the step `answer_question`, when all there is to know is shown.
+
+    That step names three lines at most, so an answer that rests on more has the first three.
+    """
     for question in world.asked:
         if not question.evidence:
             yield {"context": _about(world, question), "question": question.text}, _NOT_THERE
@@ -207,7 +222,7 @@ def _answers(world: World) -> Iterator[Pair]:
             stated = [shown.labels[one.turn] for one in question.evidence if one.role == "states"]
             yield (
                 {"context": shown.lines, "question": question.text},
-                {"sources": stated[:3], "answer": question.answer},
+                {"sources": stated[:_CITED], "answer": question.answer},
             )
 
 

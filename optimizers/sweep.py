@@ -5,16 +5,18 @@ Each point is the mean over the types of questions that all points have, so that
 
 import tempfile
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
+from stitchjam.data.atomic import whole_path
 from stitchjam.data.errors import MissingExtra, UsageError
 from stitchjam.data.progress import Tick, quiet
 from stitchjam.data.records import Record
+from stitchjam.data.worlds.dials import Dials
 from stitchjam.data.worlds.folder import read_worlds
 from stitchjam.data.worlds.generate import generate_world
-from stitchjam.data.worlds.records import Dials
 from stitchjam.optimizers.difficulty import Difficulty, measure
 
 __all__ = ["Curve", "Point", "SWEEPS", "draw", "require_drawing", "sweep"]
@@ -99,6 +101,13 @@ def require_drawing(path: Path) -> None:
     """Raises UsageError when no picture of that name can be drawn: before work is spent on what it would show."""
     if path.suffix not in (".svg", ".png", ".pdf"):
         raise UsageError(f"{path}: a picture is .svg, .png or .pdf; choose another name")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written ({error.strerror}); choose another --plot") from None
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; choose another --plot")
     _figure_class()
 
 
@@ -112,8 +121,10 @@ def draw(curves: Sequence[Curve], path: Path) -> None:
     figure = _figure_class()(figsize=(5 * len(curves), 3.6), layout="constrained")
     for at, curve in enumerate(curves, 1):
         _panel(figure.add_subplot(1, len(curves), at), curve)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    picture = BytesIO()  # drawing into a file on a full disk ends in errors of many kinds
+    figure.savefig(picture, format=path.suffix[1:])
+    with whole_path(path) as new:
+        new.write_bytes(picture.getvalue())
 
 
 def _figure_class() -> Any:

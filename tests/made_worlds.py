@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stitchjam.data.records import Turn
+from stitchjam.data.worlds.dials import Dials
 from stitchjam.data.worlds.folder import World, read_worlds
 from stitchjam.data.worlds.generate import generate_world
-from stitchjam.data.worlds.records import Dials, SessionGold, Statement, TurnGold
+from stitchjam.data.worlds.records import SessionGold, Statement, TurnGold
 
 
 class Said(NamedTuple):

@@ -45,6 +45,35 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
     os.close(reader)
 
 
+def test_permissions_stay_as_they_are(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.touch(mode=0o600)
+    with whole_file(path) as file:
+        file.write("new")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_protected_file_is_not_replaced(tmp_path, monkeypatch):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("mine", encoding="utf-8")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # whoever runs tests as root may write everywhere
+    with pytest.raises(PermissionError), whole_file(path):
+        pass
+    assert path.read_text("utf-8") == "mine"
+
+
+def test_a_link_to_itself_is_an_error_of_the_system(tmp_path):
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    try:
+        with whole_file(loop) as file:
+            file.write("new")
+    except OSError:
+        assert loop.is_symlink()
+    else:
+        assert loop.read_text("utf-8") == "new"
+
+
 def test_a_folder_is_no_file(tmp_path):
     with pytest.raises(OSError), whole_file(Path(tmp_path)) as file:
         file.write("new")

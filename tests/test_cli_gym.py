@@ -12,7 +12,7 @@ import pytest
 from made_worlds import make
 
 from stitchjam.cli import gym
-from stitchjam.data.worlds.records import Style
+from stitchjam.data.worlds.dials import Style
 from stitchjam.optimizers import sweep as sweep_module
 from stitchjam.optimizers.step_rows import STEPS
 
@@ -93,7 +93,7 @@ def test_world_says_when_there_are_fewer_questions_than_asked_for(run):
             2,
             "must stay as it is; choose another --out",
         ),
-        (["rows", "worlds", "--out", "worlds"], 1, "Is a directory"),
+        (["rows", "worlds", "--out", "worlds"], 2, "worlds: cannot be written (Is a directory); choose another --out"),
         (["rows", "worlds", "--step", "dance"], 2, "no rows for step 'dance'"),
     ],
 )
@@ -190,6 +190,44 @@ def test_rows_can_be_read_where_the_terminal_shows_no_utf_8(run):
     plain = subprocess.check_output(command, env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert not rows.isascii() and plain.isascii()
     assert [json.loads(line) for line in plain.splitlines()] == [json.loads(line) for line in rows.splitlines()]
+
+
+def test_rows_of_a_split_without_worlds_leave_the_file_as_it_was(run):
+    Path("rows.jsonl").write_text("mine", encoding="utf-8")
+    split = as_json(run("gym", "world", "--out", "worlds", "--sessions", "10", "--questions", "12", "--json"))[0][
+        "split"
+    ]
+    other = {"train": "held_out", "held_out": "train"}[split]
+    code, _, err = run("gym", "rows", "worlds/world-0", "--split", other, "--out", "rows.jsonl")
+    assert code == 2 and f"no {other} world in worlds/world-0" in err
+    assert Path("rows.jsonl").read_text("utf-8") == "mine"
+
+
+def test_nothing_is_written_into_a_world_through_a_link(run):
+    gold = Path("worlds/world-0/world-0.gold.jsonl")
+    before = gold.read_bytes()
+    Path("link.jsonl").symlink_to(gold)
+    for out in ("link.jsonl", "worlds/world-0/new/rows.jsonl"):
+        code, _, err = run("gym", "rows", "worlds", "--out", out)
+        assert code == 2 and "which must stay as it is; choose another --out" in err
+    code, _, err = run("gym", "world", "--out", "worlds/world-0")
+    assert code == 2 and "lies in the world" in err
+    assert gold.read_bytes() == before and len(list(gold.parent.iterdir())) == 5
+
+
+@pytest.mark.parametrize("target", ["folder.svg", "file/a.svg"])
+def test_where_no_picture_can_be_drawn_is_known_before_the_sweep(run, monkeypatch, target):
+    monkeypatch.setattr(sweep_module, "SWEEPS", {})
+    Path("folder.svg").mkdir()
+    Path("file").touch()
+    code, out, err = run("gym", "stats", "--sweep", "--plot", target)
+    assert code == 2 and out == "" and "choose another --plot" in err
+
+
+def test_a_world_without_questions_has_no_figures(run):
+    run("gym", "world", "--sessions", "10", "--questions", "0", "--name", "empty", "--out", "e")
+    out = run("gym", "stats", "e")[1]
+    assert "all" in out and "0.0" not in out
 
 
 def test_a_closed_standard_output_is_no_traceback():

@@ -9,8 +9,8 @@ from made_worlds import make
 from stitchjam.data.errors import MissingExtra, UsageError
 from stitchjam.data.ids import build_session
 from stitchjam.data.worlds.asking import FAMILIES
+from stitchjam.data.worlds.dials import Dials
 from stitchjam.data.worlds.folder import read_worlds
-from stitchjam.data.worlds.records import Dials
 from stitchjam.optimizers import sweep as sweep_module
 from stitchjam.optimizers.difficulty import bm25_search, measure
 from stitchjam.optimizers.sweep import Curve, Point, draw, require_drawing, sweep

@@ -13,7 +13,7 @@ from stitchjam.data.records import NOT_MENTIONED
 from stitchjam.data.text import one_line
 from stitchjam.data.worlds.checks import answer_from
 from stitchjam.data.worlds.folder import read_worlds
-from stitchjam.data.worlds.query import known_from
+from stitchjam.data.worlds.query import fits, known_from
 from stitchjam.data.worlds.sentences import EVENTS
 from stitchjam.optimizers.step_rows import STEPS, step_rows
 from stitchjam.signatures import STEPS as SIGNATURES
@@ -181,6 +181,22 @@ def test_lines_to_browse_are_those_that_state_the_answer(about, worlds):
             assert session.id not in {one.session for one in question.evidence}
             none.add(question.id)
     assert sorted(asked) == answerable(worlds) and len(none) == sum(len(world.asked) for world in worlds[1:3])
+
+
+def test_a_session_without_lines_says_nothing_of_what_is_asked(about, worlds):
+    # "Which hotel was finally chosen?" with a session that says "we go with the Nautilus", which changed later.
+    for world, question, inputs, outputs in about("browse_source"):
+        texts = world.known.texts
+        read = [one for one in world.known.about(question.query) if one_line(texts[one.place.turn]) in inputs["source"]]
+        says = any(fits(pattern, one.fact) for pattern in question.query.where for one in read)
+        assert says == bool(outputs["lines"]), question.id
+
+
+def test_words_to_resolve_have_one_meaning(rows):
+    for _, outputs in rows["resolve_references"]:
+        words = [one["words"] for one in outputs["references"]]
+        meant = {(one["words"], one["means"]) for one in outputs["references"]}
+        assert len(set(words)) == len(meant)
 
 
 def test_an_entry_is_none_exactly_when_the_turn_that_states_the_fact_is_missing(about):

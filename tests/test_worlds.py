@@ -21,10 +21,10 @@ from stitchjam.data.sample import load_cases
 from stitchjam.data.text import normalise
 from stitchjam.data.worlds.asking import FAMILIES
 from stitchjam.data.worlds.dates import read_date
+from stitchjam.data.worlds.dials import Dials
 from stitchjam.data.worlds.folder import World, is_world, read_world, read_worlds
 from stitchjam.data.worlds.generate import generate_world
 from stitchjam.data.worlds.query import solve
-from stitchjam.data.worlds.records import Dials
 from stitchjam.data.worlds.wording import open_wording
 from stitchjam.programs.memory import Memory
 
@@ -34,7 +34,7 @@ HASHES = """
 import json, sys
 from pathlib import Path
 from stitchjam.data.worlds.generate import generate_world
-from stitchjam.data.worlds.records import Dials
+from stitchjam.data.worlds.dials import Dials
 about = generate_world(Path(sys.argv[1]), "w", Dials.model_validate_json(sys.argv[2]))
 print(json.dumps(about.sha256))
 """
@@ -99,6 +99,16 @@ def test_what_a_killed_run_left_does_no_harm(small, tmp_path):
     assert contents(make(tmp_path, **SMALL)) == contents(small) and [world.name for world in read_worlds(tmp_path)] == [
         "w"
     ]
+
+
+def test_what_a_killed_run_left_an_hour_ago_is_removed(tmp_path):
+    for name in (".w.0a1b2c3d.partial", ".w.9a1b2c3d.partial", ".v.0a1b2c3d.partial"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "w.gold.jsonl").touch()
+    for path in (tmp_path / ".w.0a1b2c3d.partial", tmp_path / ".w.0a1b2c3d.partial" / "w.gold.jsonl"):
+        os.utime(path, (0, 0))
+    make(tmp_path, **SMALL)
+    assert sorted(os.listdir(tmp_path)) == [".v.0a1b2c3d.partial", ".w.9a1b2c3d.partial", "w"]
 
 
 def test_a_run_that_fails_leaves_nothing(tmp_path):
@@ -187,9 +197,7 @@ def test_other_names_count_in_lists_as_well(worlds):
     assert lists
     for one in lists:
         for alias in one.aliases:
-            changed = [
-                pair for pair in zip(one.answer.split(", "), alias.split(", "), strict=True) if len(set(pair)) > 1
-            ]
+            pairs = zip(one.answer.split(", "), alias.split(", "), strict=True)
             assert 1 <= sum(name != other for name, other in pairs) <= 3
 
 
@@ -379,6 +387,8 @@ def test_a_file_that_is_not_as_it_was_made_is_named(small, tmp_path, what, how):
         ({"dials": {"sessions": 3}}, "dials.sessions: Input should be greater"),
         ({"counts": {"sessions": 20, "turns": 3}}, "counts: there is no number of questions"),
         ({"split": "test"}, "split: Input should be 'train' or 'held_out'"),
+        ({"split": "train"}, "split: a world of seed 3 is held_out"),
+        ({"counts": {"sessions": 20, "turns": 3, "questions": -1}}, "counts.questions: Input should be greater"),
         ({"name": "v"}, "missing or changed"),
         ({"name": "../w/w"}, "name: a name has no slash"),
     ],

@@ -20,10 +20,11 @@ from stitchjam.data.worlds.asking.draft import Draft
 from stitchjam.data.worlds.checks import SHARED, Known, answer_from, faults
 from stitchjam.data.worlds.choose import Pool, wanted
 from stitchjam.data.worlds.dates import date_phrases, iso_day, say_day
+from stitchjam.data.worlds.dials import Dials
 from stitchjam.data.worlds.folder import read_worlds
 from stitchjam.data.worlds.generate import generate_world
 from stitchjam.data.worlds.query import solve
-from stitchjam.data.worlds.records import Dials, Evidence, Fact, Pattern, Place, Query, Statement, WorldQuestion
+from stitchjam.data.worlds.records import Evidence, Fact, Pattern, Place, Query, Statement, WorldQuestion
 
 EACH = 40
 FIELDS = ("subject", "goal", "value")

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from stitchjam.data.errors import UsageError
-from stitchjam.data.worlds.records import Dials
+from stitchjam.data.worlds.dials import Dials
 from stitchjam.data.worlds.wording import Wording, fill
 
 __all__ = ["Cast", "Goal", "Option"]

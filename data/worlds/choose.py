@@ -13,18 +13,9 @@ from stitchjam.data.worlds.asking import FAMILIES
 from stitchjam.data.worlds.asking.draft import Draft
 from stitchjam.data.worlds.checks import SHARED, Known, faults
 from stitchjam.data.worlds.dates import read_date
+from stitchjam.data.worlds.dials import Dials, Style
 from stitchjam.data.worlds.query import solve
-from stitchjam.data.worlds.records import (
-    Dials,
-    Evidence,
-    Fact,
-    Pattern,
-    Place,
-    Statement,
-    Style,
-    WorldQuestion,
-    session_of,
-)
+from stitchjam.data.worlds.records import Evidence, Fact, Pattern, Place, Statement, WorldQuestion, session_of
 
 __all__ = ["Chosen", "Pool", "choose", "wanted"]
 

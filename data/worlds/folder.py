@@ -1,5 +1,6 @@
 """Turns a folder that `generate_world` wrote into a world: its history, questions and gold, if nothing was changed."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,9 +15,10 @@ from stitchjam.data.errors import DataError, UsageError
 from stitchjam.data.readers.sessions import read_questions, read_sessions
 from stitchjam.data.records import History, Question, first_error
 from stitchjam.data.worlds.checks import Known
-from stitchjam.data.worlds.records import About, Dials, SessionGold, WorldQuestion, session_of
+from stitchjam.data.worlds.dials import About, Dials
+from stitchjam.data.worlds.records import SessionGold, WorldQuestion, session_of
 
-__all__ = ["World", "is_world", "read_world", "read_worlds"]
+__all__ = ["World", "is_world", "read_world", "read_worlds", "world_around"]
 
 T = TypeVar("T", bound=BaseModel)
 _PARTS = ("sessions", "questions", "gold", "asked")
@@ -87,6 +89,8 @@ class World:
             turns = [turn.external_id for turn in session.turns] if session else []
             if not session or (gold.id, [turn.id for turn in gold.turns]) != (session.id, turns):
                 raise DataError(f"{where}: not the gold of that session in the sessions file; {self._again}")
+            if unknown := {id for turn in gold.turns for id in turn.through} - self._turns:
+                raise DataError(f"{where}: goes back to {min(unknown)!r}, which is no turn; {self._again}")
             yield gold
         if missing := next(sessions, None):
             raise DataError(f"{self._path('gold')}: no gold for session {missing.id}; {self._again}")
@@ -98,6 +102,10 @@ class World:
         statements = [one for session in gold for turn in session.turns for one in turn.statements]
         texts = {turn.external_id: turn.text for turn in self.history.turns}
         return Known(statements, texts, {session.id: session.day for session in gold})
+
+    @cached_property
+    def _turns(self) -> frozenset[str]:
+        return frozenset(turn.external_id for turn in self.history.turns)
 
     @property
     def _again(self) -> str:
@@ -121,6 +129,8 @@ def read_worlds(path: str | Path | None = None) -> tuple[World, ...]:
     """
     path = Path(path or str(files("stitchjam.data") / "samples" / "worlds"))
     folders = _folders(path)
+    if not folders and path.exists() and not path.is_dir():
+        raise UsageError(f"{path} is no folder; name a world or a folder of worlds")
     if not folders:
         raise UsageError(f"{path}: no world here; make some with: stitchjam gym world --out {path}")
     worlds: dict[str, World] = {}
@@ -146,6 +156,12 @@ def read_world(folder: Path) -> World:
         if not path.is_file() or file_hash(path) != world.about.sha256.get(path.name):
             raise DataError(f"{path}: missing or changed since the world was made; {_again(folder)}")
     return world
+
+
+def world_around(path: Path) -> Path | None:
+    """The folder of the world that a path lies in, through links; nothing else may be written there."""
+    inside = Path(os.path.realpath(path)).parents
+    return next((folder for folder in inside if (folder / "world.json").is_file()), None)
 
 
 def _folders(path: Path) -> list[Path]:

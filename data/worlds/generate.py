@@ -7,14 +7,16 @@ NAME/NAME.gold.jsonl        gold of each session: scope, events, types, referenc
 NAME/NAME.asked.jsonl       gold of each question: its query, hops, evidence places
 """
 
+import glob
 import json
 import os
-import tempfile
+import shutil
+import time
 from collections import Counter, deque
 from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
+from uuid import uuid4
 
 from stitchjam.data.digest import file_hash
 from stitchjam.data.errors import UsageError
@@ -24,14 +26,16 @@ from stitchjam.data.worlds.asking.draft import Asker, Ledger
 from stitchjam.data.worlds.cast import Cast
 from stitchjam.data.worlds.checks import Known
 from stitchjam.data.worlds.choose import Chosen, Pool, choose, wanted
-from stitchjam.data.worlds.folder import read_world
-from stitchjam.data.worlds.records import FORMAT, About, Dials, SessionGold, Statement, WorldQuestion, bad_name
+from stitchjam.data.worlds.dials import FORMAT, About, Dials, bad_name
+from stitchjam.data.worlds.folder import read_world, world_around
+from stitchjam.data.worlds.records import SessionGold, Statement, WorldQuestion
 from stitchjam.data.worlds.schedule import meetings
 from stitchjam.data.worlds.tell import Teller, Told
 from stitchjam.data.worlds.wording import open_wording
 
 __all__ = ["generate_world"]
 
+_DEAD = 3600  # seconds without a change after which nobody works on an unfinished world
 _RECENT = 8  # finished goals that a question about another one may go back to
 
 
@@ -56,19 +60,31 @@ def generate_world(folder: Path, name: str, dials: Dials, tick: Tick = quiet) ->
     target = folder / name
     if os.path.lexists(target):
         return _same(target, dials)
+    if around := world_around(target):
+        raise UsageError(f"{folder} lies in the world {around}, which must stay as it is; choose another --out")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is no folder; choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-        prefix=f".{name}.", suffix=".partial", dir=folder, ignore_cleanup_errors=True
-    ) as own:
-        about = _Generator(Path(own), name, dials, tick).run()
-        os.chmod(own, 0o755)  # a temporary folder is for its owner only
-        try:
-            os.replace(own, target)
-        except OSError:
-            if not target.exists():
-                raise
-            return _same(target, dials)  # another process has made it meanwhile
+    _remove_remains(folder, name)
+    own = folder / f".{name}.{uuid4().hex[:8]}.partial"
+    own.mkdir()
+    try:
+        about = _Generator(own, name, dials, tick).run()
+        os.replace(own, target)
+    except OSError:
+        if not target.exists():
+            raise
+        return _same(target, dials)  # another process has made it meanwhile
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
     return about
+
+
+def _remove_remains(folder: Path, name: str) -> None:
+    """Remove what runs left that were killed; one that still runs writes all the time."""
+    for own in folder.glob(f".{glob.escape(name)}.*.partial"):
+        if time.time() - max(path.stat().st_mtime for path in (own, *own.glob("*"))) > _DEAD:
+            shutil.rmtree(own, ignore_errors=True)
 
 
 def _same(target: Path, dials: Dials) -> About:
@@ -95,7 +111,7 @@ class _Generator:
         counts = self._tell()
         chosen = self._choose()
         self._write("asked", (one.model_dump(mode="json") for one in chosen.questions))
-        self._write("questions", (_question_row(one, self.split) for one in chosen.questions))
+        self._write("questions", (_question_row(one, self.dials.split) for one in chosen.questions))
         about = self._about(counts, chosen)
         described = json.dumps(about.model_dump(mode="json"), indent=2)
         (self.folder / "world.json").write_text(f"{described}\n", "utf-8")
@@ -165,19 +181,13 @@ class _Generator:
         return About(
             format=FORMAT,
             name=self.name,
-            split=self.split,
+            split=self.dials.split,
             dials=self.dials,
             counts={**dict(sorted(counts.items())), "questions": len(chosen.questions)},
             types=dict(sorted(types.items())),
             refused=dict(chosen.refused),
             sha256={path.name: file_hash(path) for path in sorted(self.folder.glob("*.jsonl"))},
         )
-
-    @property
-    def split(self) -> Literal["train", "held_out"]:
-        """Frozen by the hash of the seed: other dials of one seed make nearly the same world, which must not leak."""
-        digest = sha256(f"{self.dials.language}/{self.dials.seed}".encode()).hexdigest()
-        return "train" if int(digest[:8], 16) % 5 < 3 else "held_out"
 
     def _path(self, what: str) -> Path:
         return self.folder / f"{self.name}.{what}.jsonl"

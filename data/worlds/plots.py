@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from stitchjam.data.worlds.cast import Cast, Goal, Option
-from stitchjam.data.worlds.records import Dials
+from stitchjam.data.worlds.dials import Dials
 
 __all__ = ["Act", "Plot", "citations", "write_plot"]
 

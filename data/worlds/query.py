@@ -6,7 +6,6 @@ a check leaves facts out or puts some in: always this function, on other facts.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date
 from typing import NamedTuple
 
 from stitchjam.data.worlds.dates import iso_day, say_day
@@ -146,7 +145,9 @@ def _days(query: Query, matches: list[_Match]) -> Solution:
         ends, used = [matches[0].values[name] for name in query.give], matches
     else:
         return Solution(None)
-    first, second = map(date.fromisoformat, ends)
+    first, second = map(iso_day, ends)
+    if not first or not second:
+        return Solution(None)
     count = abs((second - first).days)
     return Solution(f"{count} day{'s' * (count != 1)}", _used(used))
 

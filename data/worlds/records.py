@@ -4,17 +4,15 @@ Everything here is gold. A program sees the turns and the text of a question, an
 """
 
 from datetime import date
-from typing import Annotated, Literal, get_args
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from stitchjam.data.records import Record
+from stitchjam.data.worlds.dials import Style
 
 __all__ = [
-    "About",
-    "Dials",
     "Evidence",
-    "FORMAT",
     "Fact",
     "Pattern",
     "Place",
@@ -22,98 +20,12 @@ __all__ = [
     "Reference",
     "SessionGold",
     "Statement",
-    "Style",
     "TurnGold",
     "WorldQuestion",
-    "bad_name",
     "session_of",
 ]
 
-FORMAT = 1  # of the files of a world
-_LONGEST = 100
-Style = Literal["dialogue", "mail", "notes", "tool", "debate", "trip"]
-
-
-class Dials(Record):
-    """What a world is made from; the same dials give the same bytes.
-
-    Attributes:
-        sessions: how many, 10 to 5,000.
-        overlap: 0 to 1, how much goals share their options (halls, hotels, ...), people and words.
-        hops: 1 to 4, the longest chain that a question goes through.
-        chatter: 0 to 1, share of turns that say nothing a question asks for; mails have such sentences instead.
-        noise: 0 to 1, share of values and dates that are first told wrong and put right later.
-        styles: weight of each style, 0 to 1,000; one that is left out is not used.
-        questions: how many to ask, over all types.
-    """
-
-    seed: int = 0
-    sessions: int = Field(default=40, ge=10, le=5000)
-    overlap: float = Field(default=0.5, ge=0, le=1)
-    hops: int = Field(default=3, ge=1, le=4)
-    chatter: float = Field(default=0.25, ge=0, le=0.9)
-    noise: float = Field(default=0.1, ge=0, le=1)
-    styles: dict[Style, Annotated[float, Field(ge=0, le=1000)]] = dict.fromkeys(get_args(Style), 1.0)
-    questions: int = Field(default=30, ge=0)
-    language: str = "en"
-
-    @field_validator("styles")
-    @classmethod
-    def _in_order(cls, styles: dict[Style, float]) -> dict[Style, float]:
-        if not any(styles.values()):
-            raise ValueError("give at least one style a weight above 0")
-        return {name: styles[name] for name in get_args(Style) if name in styles}  # equal dials, equal bytes
-
-
-def bad_name(name: str) -> str:
-    """Why a name cannot be that of a world, which names a folder and files as well; "" when it can."""
-    if not 0 < len(name.encode("utf-8", "replace")) <= _LONGEST:
-        return f"a name has 1 to {_LONGEST} bytes"
-    if not name.isprintable() or {"/", "\\"} & set(name) or name.startswith("."):
-        return "a name has no slash, no control character, and no dot in front"
-    return ""
-
-
-class About(Record):
-    """The description of a world in its world.json.
-
-    Attributes:
-        name: of the world; begins the names of its files and the ids in them.
-        counts: sessions, turns, questions, and sessions of each style.
-        types: questions of each type.
-        refused: drafts of questions that were not kept, by fault.
-        sha256: of each file.
-    """
-
-    format: int
-    name: str
-    split: Literal["train", "held_out"]
-    dials: Dials
-    counts: dict[str, int]
-    types: dict[str, int]
-    refused: dict[str, int]
-    sha256: dict[str, str]
-
-    @field_validator("format")
-    @classmethod
-    def _known_format(cls, number: int) -> int:
-        if number != FORMAT:
-            raise ValueError(f"it is {number}, this version reads {FORMAT}")
-        return number
-
-    @field_validator("name")
-    @classmethod
-    def _names_a_folder(cls, name: str) -> str:
-        if why := bad_name(name):
-            raise ValueError(why)
-        return name
-
-    @field_validator("counts")
-    @classmethod
-    def _all_sizes(cls, counts: dict[str, int]) -> dict[str, int]:
-        if missing := {"sessions", "turns", "questions"} - set(counts):
-            raise ValueError(f"there is no number of {sorted(missing)[0]}")
-        return counts
+_FAR = 1_000_000  # code points of a turn, at most
 
 
 class Fact(Record):
@@ -136,8 +48,8 @@ class Place(Record):
     """Code points `start` to `end` of a turn's text, and the words there."""
 
     turn: str
-    start: int
-    end: int
+    start: int = Field(ge=0, le=_FAR)
+    end: int = Field(ge=0, le=_FAR)
     text: str
 
 
@@ -179,6 +91,11 @@ class TurnGold(Record):
     references: tuple[Reference, ...] = ()
     statements: tuple[Statement, ...] = ()
 
+    @property
+    def through(self) -> frozenset[str]:
+        """The other turns that it takes to understand this one."""
+        return frozenset().union(*(one.through for one in (*self.references, *self.statements)))
+
 
 class SessionGold(Record):
     """Gold of a session: style, topic groups (the first is the main one), and its turns."""
@@ -215,7 +132,7 @@ class Query(Record):
     """
 
     where: tuple[Pattern, ...]
-    give: tuple[str, ...]
+    give: tuple[str, ...] = Field(max_length=8)
     how: Operation = "one"
     n: int = Field(default=0, ge=0)
     form: str = ""
@@ -224,8 +141,9 @@ class Query(Record):
 
     @model_validator(mode="after")
     def _solvable(self) -> "Query":
-        variables = {name for one in self.where for name in (one.subject, one.goal, one.value) if name.startswith("?")}
-        if not self.give or not set(self.give) <= variables - {"?"}:
+        names = {name for one in self.where for name in (one.subject, one.goal, one.value)}
+        variables = {name for name in names if name.startswith("?")} - {"?"}
+        if not self.give or not set(self.give) <= variables:
             raise ValueError(f"give: {self.give} are not all variables of a pattern")
         if self.how in ("gap", "chain", "more", "less") and len(self.give) != 2:
             raise ValueError(f"give: {self.how} takes two variables")
@@ -266,6 +184,13 @@ class WorldQuestion(Record):
     styles: tuple[Style, ...]
     query: Query
     evidence: tuple[Evidence, ...]
+
+    @field_validator("evidence")
+    @classmethod
+    def _states_something(cls, evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
+        if evidence and not any(one.role == "states" for one in evidence):
+            raise ValueError("none of it states anything")
+        return evidence
 
     @property
     def turns(self) -> tuple[str, ...]:

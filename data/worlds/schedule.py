@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from random import Random
 
 from stitchjam.data.worlds.cast import Cast
+from stitchjam.data.worlds.dials import Dials, Style
 from stitchjam.data.worlds.plots import Act, Plot, citations, write_plot
-from stitchjam.data.worlds.records import Dials, Style
 
 __all__ = ["Meeting", "Segment", "meetings"]
 

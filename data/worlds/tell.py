@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from stitchjam.data.worlds.cast import Cast
 from stitchjam.data.worlds.dates import say_day
+from stitchjam.data.worlds.dials import Dials
 from stitchjam.data.worlds.plots import Act
-from stitchjam.data.worlds.records import Dials, Fact, Place, Reference, SessionGold, Statement, TurnGold
+from stitchjam.data.worlds.records import Fact, Place, Reference, SessionGold, Statement, TurnGold
 from stitchjam.data.worlds.references import Listener, Speech
 from stitchjam.data.worlds.schedule import Meeting, Segment
 from stitchjam.data.worlds.sentences import EVENTS, Claimed, Sentence, Speaker

@@ -10,9 +10,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from stitchjam.data.worlds.dials import Dials
 from stitchjam.data.worlds.folder import read_worlds
 from stitchjam.data.worlds.generate import generate_world
-from stitchjam.data.worlds.records import Dials
 
 SESSIONS = (50, 500, 5000)
 
