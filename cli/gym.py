@@ -58,8 +58,8 @@ def gym_world(
         for number in range(seed, seed + worlds):
             dials = _dials({"seed": number, "questions": questions, **given, **styles})
             about = generate_world(out, f"{name}-{number}", dials, tick)
-            _say_if_few(about, questions)
             made += read_worlds(out / about.name)
+            _say_if_few(made[-1])
     result(
         as_json,
         [world.about.model_dump(mode="json") for world in made],
@@ -93,9 +93,13 @@ def _dials(given: dict[str, Any]) -> Any:
         raise UsageError(first_error(error)) from None
 
 
-def _say_if_few(about: Any, wanted: int) -> None:
-    if about.counts["questions"] < wanted:
-        say(f"{about.name}: only {about.counts['questions']} questions; more sessions or overlap allow more")
+def _say_if_few(world: Any) -> None:
+    """Say what the dials asked for and the world does not have."""
+    longest = max((question.hops for question in world.asked), default=0)
+    if len(world.asked) < world.dials.questions:
+        say(f"{world.name}: only {len(world.asked)} questions; more sessions or overlap allow more")
+    elif world.asked and longest < world.dials.hops:
+        say(f"{world.name}: no question of more than {longest} hops; more --questions make one likelier")
 
 
 @gym_app.command("stats")

@@ -41,7 +41,7 @@ def as_json(done: tuple[int, str, str]) -> Any:
 
 
 def test_world_makes_worlds_and_says_where_they_are(run):
-    options = ["--sessions", "10", "--questions", "12", "--worlds", "2"]
+    options = ["--sessions", "10", "--questions", "12", "--worlds", "2", "--hops", "2"]
     code, out, err = run("gym", "world", *options)
     assert code == 0 and err == "" and "world-0" in out and "world-1" in out
     assert "look at them with: stitchjam gym show .stitchjam/worlds" in out
@@ -60,6 +60,11 @@ def test_world_takes_every_dial(run):
     )
     assert about["name"] == "n-5" and Path("o/n-5/n-5.sessions.jsonl").is_file()
     assert about["dials"] == {**dials, "styles": {"mail": 2, "tool": 1}, "language": "en"}
+
+
+def test_world_says_when_no_question_is_as_long_as_asked_for(run):
+    code, _, err = run("gym", "world", "--sessions", "10", "--questions", "12", "--hops", "4")
+    assert code == 0 and err == "world-0: no question of more than 2 hops; more --questions make one likelier\n"
 
 
 def test_world_says_when_there_are_fewer_questions_than_asked_for(run):

@@ -19,7 +19,7 @@ from stitchjam.data.records import NOT_MENTIONED
 from stitchjam.data.worlds.asking.draft import Draft
 from stitchjam.data.worlds.checks import SHARED, Known, answer_from, faults
 from stitchjam.data.worlds.choose import Pool, wanted
-from stitchjam.data.worlds.dates import date_phrases, iso_day, say_day
+from stitchjam.data.worlds.dates import date_phrases, iso_day, read_date, say_day
 from stitchjam.data.worlds.dials import Dials
 from stitchjam.data.worlds.folder import read_worlds
 from stitchjam.data.worlds.generate import generate_world
@@ -115,7 +115,35 @@ def a_part(sample, dice):
     return say_day(day) if day else value
 
 
+def a_date(sample, _):
+    day = read_date(sample.question.answer, date.min)
+    return day and say_day(day)
+
+
+def an_amount(sample, _):
+    number, _, unit = sample.question.answer.partition(" ")
+    return sample.question.answer if number.isdigit() and unit.isalpha() else None
+
+
+def a_hidden_name(sample, dice):
+    """The option that a question describes, or the goal."""
+    query = sample.question.query
+    if not (query.described or query.clues):
+        return None
+    last, fact = query.where[-1], sample.used[-1]
+    return fact.subject if last.subject.startswith("?") else fact.goal
+
+
+def month_first(text, form):
+    day, month, year = form.split()
+    return f"{text} ({month} {day}, {year})"
+
+
 LEAKS: dict[str, Way] = {
+    "a date with its month first": leak(month_first, a_date),
+    "a date without its year": leak(lambda text, form: f"On {form[:-5]}: {text}", a_date),
+    "glued to its unit": leak(lambda text, form: f"{text} {form.replace(' ', '')}?", an_amount),
+    "the name of what it describes": leak(lambda text, form: f"{text} I mean {form}.", a_hidden_name),
     "in capitals": leak(lambda text, form: f"{text} Perhaps {form.upper()}.", the_answer),
     "in quotes": leak(lambda text, form: f'"{form}": {text}', the_answer),
     "in curly quotes": leak(lambda text, form: f"{text[:-1]}, “{form}”?", the_answer),

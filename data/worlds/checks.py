@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from stitchjam.data.records import NOT_MENTIONED
 from stitchjam.data.text import normalise
-from stitchjam.data.worlds.dates import read_date
+from stitchjam.data.worlds.dates import read_date, say_day
 from stitchjam.data.worlds.query import fits, known_from, solve
 from stitchjam.data.worlds.records import Evidence, Fact, Place, Query, Statement, WorldQuestion, session_of
 
@@ -23,7 +23,7 @@ __all__ = ["Fault", "Known", "SHARED", "answer_from", "faults"]
 # Relations whose values many subjects share by their nature, such as who proposed something.
 SHARED = ("proposed", "recommended", "feature", "chosen", "charge", "date", "paid", "paid_on")
 _DATED = ("date", "moved", "paid_on")
-_MARK, _THOUSANDS = re.compile(r"[^\w\s]"), re.compile(r"(?<=\d),(?=\d{3})")
+_MARK, _THOUSANDS, _GLUED = (re.compile(one) for one in (r"[^\w\s]", r"(?<=\d),(?=\d{3})", r"(?<=\d)(?=[^\W\d_])"))
 
 
 class Fault(NamedTuple):
@@ -84,12 +84,33 @@ def faults(question: WorldQuestion, known: Known) -> list[Fault]:
     return [*_places(question, known, relevant), *(fault for check in checks for fault in check(question, relevant))]
 
 
-def _leak(question: WorldQuestion, _: Sequence[Statement]) -> Iterator[Fault]:
+def _leak(question: WorldQuestion, world: Sequence[Statement]) -> Iterator[Fault]:
+    """The question says neither its answer, in any form of it, nor the name of what it describes."""
     asked = f" {_bare(question.text)} "
-    for form in (*_members(question), question.answer, *question.aliases):
+    answers = (*_members(question), question.answer, *question.aliases)
+    forms = [form for answer in answers for form in (answer, *_other_dates(answer))]
+    for form in (*forms, *_described(question, world)):
         if question.type != "unanswerable" and f" {_bare(form)} " in asked:
             yield Fault("leak", f"the question says {form!r}")
             return
+
+
+def _other_dates(answer: str) -> Iterator[str]:
+    """Other ways to write a date: with the month first, and without its year."""
+    if day := read_date(answer, date.min):
+        number, month, year = say_day(day).split()
+        yield from (f"{month} {number} {year}", f"{month} {number}", f"{number} {month}")
+
+
+def _described(question: WorldQuestion, world: Sequence[Statement]) -> Iterator[str]:
+    """Names of options, people and goals that a question describes, so that they have to be found out."""
+    query = question.query
+    named = {name for one in query.where for name in (one.subject, one.goal, one.value)}
+    if query.described or query.clues:
+        for fact in solve(query, _facts(world)).used:
+            for pattern in (one for one in query.where if fits(one, fact)):
+                names = ((pattern.subject, fact.subject), (pattern.goal, fact.goal), (pattern.value, fact.value))
+                yield from (name for variable, name in names if variable.startswith("?") and name not in {"", *named})
 
 
 def _members(question: WorldQuestion) -> Sequence[str]:
@@ -100,8 +121,8 @@ def _members(question: WorldQuestion) -> Sequence[str]:
 
 
 def _bare(text: str) -> str:
-    """The words without all marks, such as “ and —, and numbers without commas."""
-    return normalise(_MARK.sub(" ", _THOUSANDS.sub("", text)))
+    """The words without all marks, such as “ and —, numbers without commas and apart from their units."""
+    return normalise(_MARK.sub(" ", _GLUED.sub(" ", _THOUSANDS.sub("", text))))
 
 
 def _second_answer(question: WorldQuestion, world: Sequence[Statement]) -> Iterator[Fault]:
