@@ -1,0 +1,44 @@
+"""Turns predictions and gold into scores: one module for each kind of metric, `base` for what they share."""
+
+from stitchjam.optimizers.metrics.answers import (
+    Abstention,
+    AnswerF1,
+    QaF1,
+    RougeL,
+    answer_f1,
+)
+from stitchjam.optimizers.metrics.base import METRICS, Metric, Score, check_fit, make_metric
+from stitchjam.optimizers.metrics.end import EndMetric
+from stitchjam.optimizers.metrics.evidence import (
+    AnswerInContext,
+    EvidenceAtBudget,
+    EvidenceNear,
+    EvidencePrecision,
+    EvidenceRecall,
+    SpanSupport,
+    cited,
+)
+from stitchjam.optimizers.metrics.locomo import LocomoF1, LocomoGam
+
+__all__ = [
+    "Abstention",
+    "AnswerF1",
+    "AnswerInContext",
+    "EndMetric",
+    "EvidenceAtBudget",
+    "EvidenceNear",
+    "EvidencePrecision",
+    "EvidenceRecall",
+    "LocomoF1",
+    "LocomoGam",
+    "METRICS",
+    "Metric",
+    "QaF1",
+    "RougeL",
+    "Score",
+    "SpanSupport",
+    "answer_f1",
+    "check_fit",
+    "cited",
+    "make_metric",
+]

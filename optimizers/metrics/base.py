@@ -1,0 +1,128 @@
+"""Turns a prediction and its gold into a score with a reason. One metric, three faces for dspy.
+
+Gold sits in a side table keyed by question id. It is never part of a dspy example, because optimizers print whole
+examples into proposer prompts and store them as demos.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import dspy
+
+from stitchjam.data.errors import UsageError
+from stitchjam.data.records import Question
+from stitchjam.data.store import Store
+
+__all__ = ["METRICS", "Metric", "Score", "check_fit", "listed", "make_metric", "skipped"]
+
+
+@dataclass(frozen=True)
+class Score:
+    """A value from 0 to 1, why it is that, and its parts."""
+
+    value: float
+    why: str
+    parts: dict[str, float] = field(default_factory=dict)
+
+
+class Metric(ABC):
+    """Base of metrics.
+
+    Args:
+        questions: the gold, looked up by `example.id`.
+        store: where spans are verified.
+        threshold: from here on a run is good enough to become a demo.
+    """
+
+    name = ""
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, questions: Iterable[Question], store: Store, threshold: float = 0.7):
+        self.gold = {question.id: question for question in questions}
+        self.store, self.threshold = store, threshold
+
+    @abstractmethod
+    def score(self, gold: Question, prediction: dspy.Prediction) -> Score:
+        """Score one prediction."""
+
+    def __call__(self, example: dspy.Example, prediction: dspy.Prediction, trace: Any = None, *_: Any) -> Score:
+        """The score of a prediction for an example.
+
+        Raises:
+            UsageError: the example has no id that the gold table knows.
+        """
+        key = example.get("id")
+        if key not in self.gold:
+            raise UsageError(
+                f"metric {self.name!r} has no gold for example id {key!r}; give examples their question id"
+            )
+        return self.score(self.gold[key], prediction)
+
+    def as_float(self, example: dspy.Example, prediction: dspy.Prediction, trace: Any = None, *rest: Any) -> float:
+        """For evaluation."""
+        return self(example, prediction).value
+
+    def as_bool(self, example: dspy.Example, prediction: dspy.Prediction, trace: Any = None, *rest: Any) -> bool:
+        """For bootstrapping, with the explicit threshold: to dspy any number above 0 is a success."""
+        return self(example, prediction).value >= self.threshold
+
+    def as_feedback(
+        self,
+        example: dspy.Example,
+        prediction: dspy.Prediction,
+        trace: Any = None,
+        pred_name: str | None = None,
+        pred_trace: Any = None,
+    ) -> dspy.Prediction:
+        """For GEPA: score and feedback in words."""
+        score = self(example, prediction)
+        return dspy.Prediction(score=score.value, feedback=score.why)
+
+    def describe(self) -> dict[str, Any]:
+        """Name and settings, for manifests and fingerprints."""
+        return {"name": self.name, "threshold": self.threshold}
+
+
+def skipped(reason: str, *parts: str) -> Score:
+    """The score of a question that a metric does not rate: 0, with the part `skipped`.
+
+    The mean over the questions that were rated is the mean over all, divided by 1 - the mean of `skipped`.
+    """
+    return Score(0.0, f"not rated: {reason}", dict.fromkeys(parts, 0.0) | {"skipped": 1.0})
+
+
+METRICS: dict[str, type[Metric]] = {}
+_M = TypeVar("_M", bound=Metric)
+
+
+def listed(metric: type[_M]) -> type[_M]:
+    """Decorator that makes a metric known by its name; a subclass in a test or a notebook is not known unasked."""
+    METRICS[metric.name] = metric
+    return metric
+
+
+_GIVES = {"answerer": {"answer"}, "researcher": {"context"}, "memory_agent": {"answer", "context"}}
+
+
+def check_fit(metric: Metric, program: str) -> None:
+    """Refuse a metric that reads what a program does not give, before any call is paid for.
+
+    Raises:
+        UsageError: it does not fit; the message names programs that do.
+    """
+    fitting = sorted(name for name, gives in _GIVES.items() if metric.needs <= gives)
+    if program not in fitting:
+        raise UsageError(f"metric {metric.name!r} cannot score {program!r}; it scores: {', '.join(fitting)}")
+
+
+def make_metric(name: str, questions: Iterable[Question], store: Store, **settings: Any) -> Metric:
+    """A metric by name.
+
+    Raises:
+        UsageError: there is no such metric.
+    """
+    if name not in METRICS:
+        raise UsageError(f"unknown metric {name!r}; known: {', '.join(sorted(METRICS))}")
+    return METRICS[name](questions, store, **settings)
