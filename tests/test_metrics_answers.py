@@ -175,7 +175,7 @@ def test_rouge_l_by_hand(text, golds, precision, recall):
     assert found.value == pytest.approx(f)
 
 
-@pytest.mark.parametrize("name", ["qa_f1", "rouge_l"])
+@pytest.mark.parametrize("name", ["qa_f1", "rouge_l", "came_f1"])
 @pytest.mark.parametrize(("gold", "value"), [("blue", 0.0), ("not", 0.0), ("", 1.0), ("Not mentioned.", 1.0)])
 def test_an_abstention_is_right_when_the_gold_has_no_answer(name, gold, value):
     found = score(name, "not mentioned", gold, abstained=True)
@@ -212,6 +212,7 @@ def test_abstention_by_hand(text, abstained, gold, value, mistake):
         ("locomo_f1", "missing: 'door'; too much: 'red'"),
         ("locomo_gam", "missing: 'door'; too much: 'red'"),
         ("rouge_l", "expected 'blue door'"),
+        ("came_f1", "missing: 'blue door'; extra: 'red blue'"),
     ],
 )
 def test_a_reason_tells_what_to_mend(name, told):

@@ -8,6 +8,7 @@ from stitchjam.optimizers.metrics.answers import (
     answer_f1,
 )
 from stitchjam.optimizers.metrics.base import METRICS, Metric, Score, check_fit, make_metric
+from stitchjam.optimizers.metrics.candidates import CameF1, Judge
 from stitchjam.optimizers.metrics.end import EndMetric
 from stitchjam.optimizers.metrics.evidence import (
     AnswerInContext,
@@ -24,11 +25,13 @@ __all__ = [
     "Abstention",
     "AnswerF1",
     "AnswerInContext",
+    "CameF1",
     "EndMetric",
     "EvidenceAtBudget",
     "EvidenceNear",
     "EvidencePrecision",
     "EvidenceRecall",
+    "Judge",
     "LocomoF1",
     "LocomoGam",
     "METRICS",
