@@ -9,6 +9,7 @@ from stitchjam.optimizers.metrics.answers import (
 )
 from stitchjam.optimizers.metrics.base import METRICS, Metric, Score, check_fit, make_metric
 from stitchjam.optimizers.metrics.candidates import CameF1, Judge
+from stitchjam.optimizers.metrics.choices import Choice
 from stitchjam.optimizers.metrics.end import EndMetric
 from stitchjam.optimizers.metrics.evidence import (
     AnswerInContext,
@@ -26,6 +27,7 @@ __all__ = [
     "AnswerF1",
     "AnswerInContext",
     "CameF1",
+    "Choice",
     "EndMetric",
     "EvidenceAtBudget",
     "EvidenceNear",
