@@ -9,6 +9,7 @@ import typer
 from stitchjam.cli.shared import (
     CONFIG,
     MEMORY,
+    METRIC_HELP,
     RUNS,
     Config,
     EffortName,
@@ -27,7 +28,7 @@ from stitchjam.cli.shared import (
     say,
     show,
 )
-from stitchjam.data.errors import PublishRefused
+from stitchjam.data.errors import PublishRefused, UsageError
 
 __all__: list[str] = []
 
@@ -35,7 +36,11 @@ __all__: list[str] = []
 @app.command("eval")
 def evaluate_program(
     program: ProgramName = "answerer",
-    metric: MetricName = "answer_f1",
+    metric: Annotated[str | None, typer.Option(help=f"{METRIC_HELP} [default: the benchmark's, or answer_f1]")] = None,
+    bench: Annotated[
+        str | None, typer.Option(help="Ask a benchmark: worlds, locomo, longmemeval, came, hotpotqa.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Your copy of it. [default: the sample of worlds]")] = None,
     system: Annotated[
         Literal["program", "search"], typer.Option(help="search: how much evidence search finds, without a model.")
     ] = "program",
@@ -60,41 +65,83 @@ def evaluate_program(
     as_json: Json = False,
 ) -> None:
     """Score a program on questions with gold answers and evidence, or search on the evidence alone."""
-    if system == "search":
-        from stitchjam.data.sample import load_cases
-
-        cases = load_cases(history, questions, _memory(memory, history, questions), encoder)
-        return _evaluate_search(cases, split or "all", limit, choose_weights, as_json)
     memory = _memory(memory, history, questions)
+    chosen = split or ("all" if bench or system == "search" else "held_out")
+    cases = _cases(bench, data, (history, questions, memory), chosen, limit, encoder)
+    if system == "search":
+        return _evaluate_search(cases, choose_weights, as_json)
     from stitchjam.backends.bindings import open_bindings
-    from stitchjam.data.console import resumable
-    from stitchjam.data.sample import load_data
-    from stitchjam.optimizers.evaluate import evaluate_kept, require_answers, write_rows
-    from stitchjam.optimizers.metrics import check_fit, make_metric
-    from stitchjam.optimizers.progress import progress_shown
-    from stitchjam.optimizers.report import report_line, report_table, usage_rows, usage_table
-    from stitchjam.optimizers.task import examples, select
+    from stitchjam.optimizers.evaluate import require_answers, write_rows
     from stitchjam.programs.artifact import open_program
 
-    data, (name, loaded) = load_data(history, questions, memory), open_program(program, effort)
-    asked = select(data.questions, split or "held_out", limit)
-    judge = make_metric(metric, asked, data.store)
-    check_fit(judge, name)
-    bindings, cases = open_bindings(config, model, say), examples(name, asked, data.store)
-    kept = _runs(runs, memory) / "eval"
-    with resumable(), progress_shown(sys.stderr, {"eval": len(asked)}) as tick:
-        report, ledger = evaluate_kept(loaded, cases, judge, bindings, kept / "replies.jsonl", threads,
-                                       lambda row: tick("eval", row.id, row.value))  # fmt: skip
-    result(
-        as_json,
-        report.summary() | {"usage": usage_rows(ledger)},
-        report_table(report),
-        usage_table(ledger),
-        report_line(report),
-    )
+    name, loaded = open_program(program, effort)
+    trials, kept = _trials(cases, name, metric or _metric_of(bench)), _runs(runs, memory) / "eval"
+    report = _evaluate(loaded, trials, open_bindings(config, model, say), kept, threads, as_json)
     if out:
         write_rows(out, report)
     require_answers(report, kept)
+
+
+def _metric_of(bench: str | None) -> str:
+    from stitchjam.data.benchmarks import BENCHMARKS
+
+    return BENCHMARKS[bench].metric if bench else "answer_f1"
+
+
+def _evaluate(  # noqa: PLR0913
+    program: Any, trials: list[Any], bindings: Any, kept: Path, threads: int, as_json: bool
+) -> Any:
+    """Evaluate with progress and show the result."""
+    from stitchjam.data.console import resumable
+    from stitchjam.optimizers.evaluate import evaluate_kept
+    from stitchjam.optimizers.progress import progress_shown
+    from stitchjam.optimizers.report import kinds_table, report_line, report_table, usage_rows, usage_table
+
+    total = sum(len(one.examples) for one in trials)
+    with resumable(), progress_shown(sys.stderr, {"eval": total}) as tick:
+        report, ledger = evaluate_kept(program, trials, bindings, kept / "replies.jsonl", threads,
+                                       lambda row: tick("eval", row.id, row.value))  # fmt: skip
+    kinds = {kind: {"n": n, "score": round(score, 6)} for kind, (n, score) in report.kinds.items()}
+    result(
+        as_json,
+        report.summary() | {"kinds": kinds, "usage": usage_rows(ledger)},
+        report_table(report),
+        kinds_table(report),
+        usage_table(ledger),
+        report_line(report),
+    )
+    return report
+
+
+def _cases(  # noqa: PLR0913
+    bench: str | None, data: Path | None, own: tuple[Any, Any, Any], split: str, limit: int | None, encoder: str
+) -> list[Any]:
+    """Histories with the questions to ask: of a benchmark, or of files or a memory of the user's own."""
+    from stitchjam.data.sample import bench_cases, load_cases
+    from stitchjam.optimizers.task import select
+
+    if data and not bench:
+        raise UsageError("--data is the file or folder of a benchmark; name it with --bench, or give --history")
+    if bench and any(own):
+        raise UsageError("--bench brings its own histories and questions; leave out --history, --questions, --memory")
+    if bench:
+        return list(bench_cases(bench, data, split, limit, encoder=encoder))
+    history, questions, memory = own
+    cases = load_cases(history, questions, memory, encoder)
+    return [case._replace(questions=select(case.questions, split, limit)) for case in cases]
+
+
+def _trials(cases: list[Any], program: str, metric: str) -> list[Any]:
+    from stitchjam.optimizers.evaluate import Trial
+    from stitchjam.optimizers.metrics import check_fit, make_metric
+    from stitchjam.optimizers.task import examples
+
+    judges = [make_metric(metric, case.questions, case.store) for case in cases]
+    check_fit(judges[0], program)
+    return [
+        Trial(examples(program, case.questions, case.store), judge, case.name)
+        for case, judge in zip(cases, judges, strict=True)
+    ]
 
 
 def _runs(runs: Path | None, memory: Path | None) -> Path:
@@ -113,14 +160,12 @@ def _memory(memory: Path | None, history: Path | None, questions: Path | None) -
     return MEMORY if memory is None and history is None and questions and MEMORY.exists() else memory
 
 
-def _evaluate_search(cases: Any, split: str, limit: int | None, choose: bool, as_json: bool) -> None:
+def _evaluate_search(cases: list[Any], choose: bool, as_json: bool) -> None:
     from stitchjam.optimizers.progress import counts_shown
     from stitchjam.optimizers.retrieval import evaluate_search, search_tables
-    from stitchjam.optimizers.task import select
 
-    chosen = [case._replace(questions=select(case.questions, split, limit)) for case in cases]
     with counts_shown(sys.stderr) as tick:
-        report = evaluate_search(chosen, choose, tick)
+        report = evaluate_search(cases, choose, tick)
     result(as_json, report.model_dump(), *search_tables(report))
 
 

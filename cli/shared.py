@@ -15,6 +15,7 @@ __all__ = [
     "HistoryFile",
     "Json",
     "MEMORY",
+    "METRIC_HELP",
     "MemoryPath",
     "MetricName",
     "Model",
@@ -46,14 +47,12 @@ MemoryPath = Annotated[Path | None, typer.Option("--memory", help=f"Folder of th
 QuestionsFile = Annotated[Path | None, typer.Option("--questions", help="Questions file. [default: the sample's]")]
 ProgramName = Annotated[str, typer.Option(help="Artifact folder, or answerer, researcher, memory_agent.")]
 EffortName = Annotated[Literal["low", "medium", "high"], typer.Option(help="How hard a fresh researcher tries.")]
-MetricName = Annotated[
-    str,
-    typer.Option(
-        help="Answers: answer_f1, qa_f1, locomo_f1, locomo_gam, came_f1, rouge_l, choice, abstention. Evidence: "
-        "evidence_recall, evidence_precision, evidence_at_budget, evidence_near, answer_in_context, span_support. "
-        "Both: end."
-    ),
-]
+METRIC_HELP = (
+    "Answers: answer_f1, qa_f1, locomo_f1, locomo_gam, came_f1, rouge_l, choice, abstention. Evidence: "
+    "evidence_recall, evidence_precision, evidence_at_budget, evidence_near, answer_in_context, span_support. "
+    "Both: end."
+)
+MetricName = Annotated[str, typer.Option(help=METRIC_HELP)]
 Runs = Annotated[
     Path | None,
     typer.Option(help=f"Replies are kept here, so that a stopped run goes on. [default: {RUNS}, or in the memory]"),

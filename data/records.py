@@ -211,7 +211,8 @@ class Answer(Record):
 class Question(Record):
     """A question with its gold answer and evidence. Gold never reaches a program: metrics look it up by `id`.
 
-    `evidence` holds turn ids of the history; `aliases` are other accepted answers; `kind` is the benchmark's type.
+    `evidence` holds turn ids of the history; `sessions` the sessions with gold evidence where a benchmark names them,
+    which may be more than those of `evidence`; `aliases` are other accepted answers; `kind` is the benchmark's type.
     """
 
     id: str
@@ -219,6 +220,7 @@ class Question(Record):
     answer: str
     aliases: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
     kind: str = ""
     split: Literal["train", "held_out", ""] = ""
     time: str = ""

@@ -1,9 +1,12 @@
 """Turns files, or the sample inside the package, into a history with questions."""
 
+from collections.abc import Iterator
 from importlib.resources import as_file, files
 from pathlib import Path
+from random import Random
 from typing import NamedTuple, cast
 
+from stitchjam.data.benchmarks import open_benchmark
 from stitchjam.data.disk.store import DiskStore
 from stitchjam.data.errors import UsageError
 from stitchjam.data.readers import (
@@ -18,7 +21,7 @@ from stitchjam.data.records import Question
 from stitchjam.data.store import Store
 from stitchjam.data.worlds.folder import is_world, read_worlds
 
-__all__ = ["Case", "Data", "load_cases", "load_data", "load_sample"]
+__all__ = ["Case", "Data", "bench_cases", "load_cases", "load_data", "load_sample"]
 
 
 def load_sample() -> Loaded:
@@ -86,3 +89,28 @@ def load_cases(
     data = load_data(history, questions, memory)
     store = data.store if memory else Store.of(data.store.history, encoder)
     return (Case(str(memory or history or "sample"), store, data.questions),)
+
+
+def bench_cases(
+    name: str,
+    path: Path | None = None,
+    split: str = "all",
+    limit: int | None = None,
+    seed: int = 0,
+    encoder: str = "static",
+) -> Iterator[Case]:
+    """The histories of a benchmark one at a time, with the questions of a split, or as many of them chosen by chance.
+
+    Raises:
+        UsageError: no question has that split, or from `open_benchmark`.
+        DataError: from the readers.
+    """
+    asked = [question.id for loaded in open_benchmark(name, path) for question in loaded.questions
+             if split in ("all", question.split)]  # fmt: skip
+    if not asked:
+        raise UsageError(f"no question of {name} has the split {split!r}; use --split all")
+    chosen = set(asked if limit is None else Random(seed).sample(asked, min(limit, len(asked))))
+    for loaded in open_benchmark(name, path):
+        questions = tuple(question for question in loaded.questions if question.id in chosen)
+        if questions:
+            yield Case(loaded.history.id, Store.of(loaded.history, encoder), questions, loaded.problems)

@@ -4,10 +4,10 @@ dspy's evaluator turns a revoked key into a score, runs slow examples twice, and
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import dspy
 
@@ -27,6 +27,7 @@ __all__ = [
     "OUTPUT_ERRORS",
     "Report",
     "Row",
+    "Trial",
     "compare",
     "evaluate",
     "evaluate_kept",
@@ -40,10 +41,23 @@ BACKEND_ERRORS = (BackendError, dspy.LMError)
 _RESAMPLES = 2000
 
 
+class Trial(NamedTuple):
+    """What a program is asked about one history: examples with an `id`, and the metric that knows their gold."""
+
+    examples: Sequence[dspy.Example]
+    metric: Metric
+    history: str = ""
+
+
 class Row(Record):
-    """One example: what came out and what it cost. `why` is the metric's reason, or the error."""
+    """One example: what came out and what it cost. `why` is the metric's reason, or the error.
+
+    `kind` is the benchmark's type of question, `history` the one that it is about.
+    """
 
     id: str
+    history: str = ""
+    kind: str = ""
     outcome: Literal["ok", "output_error", "backend_error"]
     value: float
     why: str
@@ -81,6 +95,13 @@ class Report(Record):
         names = sorted({name for row in self.rows for name in row.parts})
         return {name: fmean(row.parts.get(name, 0.0) for row in self.rows) for name in names}
 
+    @property
+    def kinds(self) -> dict[str, tuple[int, float]]:
+        """Number of rows and score of each type of question, failures included as zero."""
+        names = sorted({row.kind for row in self.rows})
+        of = {name: [row.value for row in self.rows if row.kind == name] for name in names}
+        return {name: (len(values), fmean(values)) for name, values in of.items()}
+
     def summary(self) -> dict[str, Any]:
         """The figures, for `--json` and manifests: nothing in it depends on the machine."""
         return {
@@ -114,7 +135,7 @@ def evaluate(
     def one(example: dspy.Example) -> Row:
         with metered() as ledger:
             row = _run(program, example, metric)
-        row = row.model_copy(update=_usage(ledger.total()))
+        row = row.model_copy(update=_usage(ledger.total()) | {"kind": metric.gold[row.id].kind})
         if progress is not None:
             progress(row)
         return row
@@ -125,20 +146,23 @@ def evaluate(
 
 def evaluate_kept(  # noqa: PLR0913
     program: dspy.Module,
-    examples: Sequence[dspy.Example],
-    metric: Metric,
+    trials: Iterable[Trial],
     bindings: Bindings,
     kept: Path,
     threads: int = 1,
     progress: Callable[[Row], None] | None = None,
 ) -> tuple[Report, Ledger]:
-    """`evaluate` under bindings, with replies kept in the file `kept`: a stopped run goes on, and a dead backend stops.
+    """`evaluate` on one history after the other under bindings, with replies kept in the file `kept`.
+
+    A stopped run goes on, and a dead backend stops.
 
     Raises:
         BudgetStop: the backend is out.
     """
     with replies(kept), settings_for(bindings, threads), metered(budget=Budget()) as ledger:
-        return evaluate(program, examples, metric, threads, progress), ledger
+        reports = [(one, evaluate(program, one.examples, one.metric, threads, progress)) for one in trials]
+        rows = (row.model_copy(update={"history": one.history}) for one, report in reports for row in report.rows)
+        return Report(metric=reports[0][0].metric.name if reports else "", rows=tuple(rows)), ledger
 
 
 def require_answers(report: Report, kept: Path) -> None:

@@ -15,6 +15,7 @@ from stitchjam.data.text import one_line, printable
 from stitchjam.optimizers.compile import Compiled
 from stitchjam.optimizers.evaluate import Comparison, Report
 from stitchjam.optimizers.plan import Plan
+from stitchjam.optimizers.show import table
 from stitchjam.programs.artifact import Manifest
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "comparison_lines",
     "compiled_lines",
     "compiled_summary",
+    "kinds_table",
     "manifest_lines",
     "plan_line",
     "probe_table",
@@ -130,6 +132,13 @@ def report_table(report: Report) -> Table:
     for row in report.rows:
         table.add_row(Text(printable(row.id)), f"{row.value:.2f}", row.outcome, Text(printable(row.why)))
     return table
+
+
+def kinds_table(report: Report) -> Table:
+    """The score of each type of question, where there are several."""
+    found = report.kinds if len(report.kinds) > 1 else {}
+    rows = [(kind or "-", f"{n:,}", f"{score:.3f}") for kind, (n, score) in found.items()]
+    return table(("type", "questions", "score"), rows, right=("questions", "score"))
 
 
 def comparison_lines(comparison: Comparison, metric: str) -> list[str]:

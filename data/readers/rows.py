@@ -11,10 +11,21 @@ from stitchjam.data.errors import DataError
 from stitchjam.data.readers.source import Origin, Source
 from stitchjam.data.records import History, Question
 
-__all__ = ["Loaded", "Row", "dump", "evidence_index", "known_evidence", "read_records", "read_rows", "require_new"]
+__all__ = [
+    "DEEPEST",
+    "Loaded",
+    "Row",
+    "dump",
+    "evidence_index",
+    "known_evidence",
+    "read_records",
+    "read_rows",
+    "require_new",
+    "require_sane",
+]
 
 # Deeper than any record of a known format, and far from Python's recursion limit, which writing JSON can hit as well.
-_DEEPEST = 100
+DEEPEST = 100
 _LONGMEMEVAL_DATE = re.compile(r"(\d{4})/(\d\d)/(\d\d) \(\w+\) (\d\d:\d\d)")
 
 
@@ -192,8 +203,8 @@ def _parse(path: str, number: int, text: str) -> Any:
         raise DataError(f"{where}: a number is NaN, infinite or thousands of digits long; write it as text") from None
     except RecursionError:
         raise DataError(f"{where}: nested too deeply; flatten the record") from None
-    if text.count("[") + text.count("{") > _DEEPEST or "\\u" in text:
-        _require_sane(where, value)
+    if text.count("[") + text.count("{") > DEEPEST or "\\u" in text:
+        require_sane(where, value)
     return value
 
 
@@ -201,13 +212,13 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _require_sane(where: str, value: Any) -> None:
+def require_sane(where: str, value: Any) -> None:
     """Refuse deep nesting and halves of surrogate pairs, which no later step could store."""
     level, depth = [value], 0
     while level:
         depth += 1
-        if depth > _DEEPEST:
-            raise DataError(f"{where}: nested more than {_DEEPEST} levels deep; flatten the record")
+        if depth > DEEPEST:
+            raise DataError(f"{where}: nested more than {DEEPEST} levels deep; flatten the record")
         if not _is_utf8("".join(text for item in level for text in _texts(item))):
             raise DataError(f"{where}: text holds half of a surrogate pair; remove that character")
         level = [child for item in level for child in _children(item)]

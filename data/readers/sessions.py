@@ -1,12 +1,12 @@
 """Turns our own NAME.sessions.jsonl and NAME.questions.jsonl into a history with questions, and back.
 
 A session a line:  {"id", "time", "turns": [{"id", "speaker", "text", "time"}]}
-A question a line: {"id", "text", "answer", "aliases", "evidence": [turn ids], "type", "split", "time"}
+A question a line: {"id", "text", "answer", "aliases", "evidence": [turn ids], "sessions", "type", "split", "time"}
 Optional are "time", the "id" of turns, and everything of a question behind its answer. The "id" of a turn is external:
 any name, unique in the file; evidence refers to it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -44,7 +44,8 @@ def read_questions(path: Origin, history: History) -> tuple[Question, ...]:
         DataError: it is not of this form, or evidence names no turn; the message names file, line and id.
     """
     turn_ids, seen = evidence_index(history), set()
-    return tuple(_question(row, turn_ids, seen) for row in read_rows(path))
+    known = {session.id for session in history.sessions}
+    return tuple(_question(row, turn_ids, known, seen) for row in read_rows(path))
 
 
 def write_sessions(path: str | Path, history: History) -> None:
@@ -74,14 +75,17 @@ def _turn(row: Row, seen: set[str]) -> dict[str, str]:
     return {"speaker": row.name("speaker"), "text": row.text("text"), "time": row.time("time"), "external_id": external}
 
 
-def _question(row: Row, turn_ids: Mapping[str, str], seen: set[str]) -> Question:
-    row.require_known("id", "text", "answer", "aliases", "evidence", "type", "split", "time")
+def _question(row: Row, turn_ids: Mapping[str, str], known: Set[str], seen: set[str]) -> Question:
+    row.require_known("id", "text", "answer", "aliases", "evidence", "sessions", "type", "split", "time")
+    if missing := [one for one in row.labels("sessions") if one not in known]:
+        raise DataError(f"{row.where}: no session has the id {missing[0]!r}; correct it, or add the session")
     return Question(
         id=require_new(row, "id", seen),
         text=row.text("text"),
         answer=row.label("answer"),
         aliases=row.labels("aliases"),
         evidence=tuple(_evidence(row, external, turn_ids) for external in row.labels("evidence")),
+        sessions=row.labels("sessions"),
         kind=row.label("type", ""),
         split=_split(row),
         time=row.time("time"),
@@ -119,6 +123,7 @@ def _question_row(question: Question, external: Mapping[str, str]) -> dict[str, 
         "answer": question.answer,
         "aliases": list(question.aliases),
         "evidence": [external.get(turn_id, turn_id) for turn_id in question.evidence],
+        "sessions": list(question.sessions),
         "type": question.kind,
         "split": question.split,
         "time": question.time,

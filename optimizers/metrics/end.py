@@ -9,7 +9,7 @@ from stitchjam.data.records import Answer, Context, Question
 from stitchjam.data.store import Store
 from stitchjam.optimizers.metrics.answers import answer_f1
 from stitchjam.optimizers.metrics.base import Metric, Score, listed
-from stitchjam.optimizers.metrics.evidence import at_level, holds
+from stitchjam.optimizers.metrics.evidence import at_level, gold_at, holds
 from stitchjam.optimizers.metrics.forms import overlap_f1
 
 __all__ = ["EndMetric"]
@@ -42,7 +42,7 @@ class EndMetric(Metric):
         if forged:
             return Score(0.0, f"forged provenance: {forged}", dict.fromkeys(self.weights, 0.0))
         sources = at_level(answer.turn_ids, "session", self.store)
-        wanted = at_level(gold.evidence, "session", self.store)
+        wanted = gold_at(gold, "session", self.store)
         parts = {
             "answer": answer_f1(answer, gold),
             "sources": overlap_f1(sorted(sources), sorted(wanted)) if wanted else float(not sources),

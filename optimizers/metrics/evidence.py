@@ -24,6 +24,7 @@ __all__ = [
     "SpanSupport",
     "at_level",
     "cited",
+    "gold_at",
     "holds",
 ]
 
@@ -43,6 +44,11 @@ def cited(prediction: dspy.Prediction) -> tuple[str, ...]:
 def at_level(turn_ids: Iterable[str], level: Level, store: Store) -> set[str]:
     """Ids at a level; a turn that is not in the store stays itself, so that an invented one counts as wrong."""
     return {_session(turn_id, store) if level == "session" else turn_id for turn_id in turn_ids}
+
+
+def gold_at(gold: Question, level: Level, store: Store) -> set[str]:
+    """Gold ids at a level; some benchmarks name sessions without saying which of their turns count."""
+    return at_level(gold.evidence, level, store) | (set(gold.sessions) if level == "session" else set())
 
 
 def _session(turn_id: str, store: Store) -> str:
@@ -88,7 +94,7 @@ class _Evidence(Metric):
 
     def sets(self, gold: Question, prediction: dspy.Prediction) -> tuple[set[str], set[str]]:
         """Cited and gold ids at the metric's level."""
-        return at_level(cited(prediction), self.level, self.store), at_level(gold.evidence, self.level, self.store)
+        return at_level(cited(prediction), self.level, self.store), gold_at(gold, self.level, self.store)
 
     def describe(self) -> dict[str, Any]:
         """See `Metric.describe`."""

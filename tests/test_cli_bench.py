@@ -1,0 +1,127 @@
+"""Commands about benchmarks: what a copy of one holds, and how programs and search are judged on it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_benchmarks import encode, hotpot, instance, trajectory
+
+from stitchjam.backends import bindings as bindings_module
+from stitchjam.backends.bindings import Bindings
+from stitchjam.backends.scripted import scripted_lm
+from stitchjam.data.benchmarks import BENCHMARKS
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def hotpots():
+    rows = [hotpot(_id=f"h{at}", type="bridge" if at < 2 else "comparison") for at in range(4)]
+    Path("hotpot.json").write_text(json.dumps(rows), encoding="utf-8")
+    return ["--bench", "hotpotqa", "--data", "hotpot.json"]
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """Put a scripted model behind every command."""
+
+    def replace(**steps: Any) -> Any:
+        lm = scripted_lm(steps)
+        monkeypatch.setattr(bindings_module, "open_bindings", lambda *_: Bindings({"task": lm}))
+        return lm
+
+    return replace
+
+
+def as_json(done: tuple[int, str, str]) -> Any:
+    assert done[0] == 0, done[2]
+    return json.loads(done[1])
+
+
+def test_list_names_all_with_source_and_licence(run):
+    out = run("bench", "list")[1]
+    assert all(name in out and one.licence in out and one.source in out for name, one in BENCHMARKS.items())
+    found = {one["name"]: one for one in as_json(run("bench", "list", "--json"))}
+    assert found["locomo"]["complete"] == {"locomo10": {"histories": 10, "questions": 1986}}
+
+
+def test_look_counts_a_copy_and_names_what_is_missing(run):
+    rows = [instance("q1", answer_session_ids=["answer_2", "answer_7"]), instance("q2_abs")]
+    Path("oracle.json").write_text(json.dumps(rows), encoding="utf-8")
+    code, out, err = run("bench", "look", "longmemeval", "oracle.json")
+    assert code == 0 and "a partial copy: 1 of 500 histories, 2 of 500 questions" in out and "licence: MIT" in out
+    assert "oracle.json, entry 1: question 'q1': evidence 'answer_7' is no session" in err
+    found = as_json(run("bench", "look", "longmemeval", "oracle.json", "--json"))
+    assert (found["turns"], found["questions"], found["with_evidence"]) == (3, 2, 1)
+
+
+def test_a_release_is_decoded_when_its_notice_was_accepted(run, tmp_path):
+    trajectory(tmp_path / "plain" / "traj-3", 3)
+    encode(tmp_path / "plain", tmp_path / "release")
+    code, out, err = run("bench", "decode", "release", "--out", "came")
+    assert code == 2 and out == "" and "belongs in no training set" in err and "--accept" in err
+    assert not Path("came").exists()
+    code, out, err = run("bench", "decode", "release", "--out", "came", "--accept")
+    assert code == 0 and "decoded: 2 files in came" in out and "belongs in no training set" in err
+    assert as_json(run("bench", "look", "came", "came", "--json"))["questions"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "part"),
+    [
+        (["bench", "look", "squad"], 2, "unknown benchmark 'squad'"),
+        (["bench", "look", "locomo"], 2, "get it from snap-research/LoCoMo"),
+        (["bench", "look", "locomo", "nowhere.json"], 2, "there is no such file"),
+        (["bench", "decode", "nowhere", "--out", "o"], 2, "no encoded release here"),
+        (["eval", "--bench", "squad"], 2, "unknown benchmark 'squad'"),
+        (["eval", "--bench", "locomo"], 2, "does not ship with this package"),
+        (["eval", "--data", "x"], 2, "name it with --bench"),
+        (["eval", "--bench", "worlds", "--history", "x"], 2, "leave out --history"),
+        (["eval", "--bench", "hotpotqa", "--data", "hotpot.json", "--split", "train"], 2, "has the split 'train'"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(run, hotpots, arguments, code, part):
+    done, out, err = run(*arguments)
+    assert done == code and part in err.splitlines()[-1] and out == "" and "Traceback" not in err
+
+
+def test_search_is_judged_on_a_benchmark(run, hotpots):
+    found = as_json(run("eval", "--system", "search", *hotpots, "--json"))
+    assert [row["name"] for row in found["histories"]] == ["h0", "h1", "h2", "h3"]
+    assert found["together"]["turns"]["5"] == 1 and set(found["together"]["kinds"]) == {"bridge", "comparison"}
+
+
+def test_a_program_is_judged_on_many_histories_by_the_metric_of_the_benchmark(run, hotpots, script):
+    lm = script(answer_question={"sources": ["c1"], "answer": "Norway"})
+    found = as_json(run("eval", *hotpots, "--out", "rows.jsonl", "--json"))
+    assert (found["metric"], found["n"], found["score"], found["coverage"]) == ("qa_f1", 4, 1.0, 1.0)
+    assert found["kinds"] == {"bridge": {"n": 2, "score": 1.0}, "comparison": {"n": 2, "score": 1.0}}
+    rows = [json.loads(line) for line in Path("rows.jsonl").read_text("utf-8").splitlines()]
+    assert [(row["id"], row["history"], row["kind"]) for row in rows] == [
+        ("h0", "h0", "bridge"),
+        ("h1", "h1", "bridge"),
+        ("h2", "h2", "comparison"),
+        ("h3", "h3", "comparison"),
+    ]
+    assert len(lm.engine.calls) == 1  # the four have one prompt, and a reply is asked for once
+    out = run("eval", *hotpots)[1]
+    assert "comparison" in out and "qa_f1 1.000 on 4 questions" in out
+
+
+def test_some_questions_are_chosen_by_chance_and_the_same_each_time(run, hotpots, script):
+    script(answer_question={"sources": ["c1"], "answer": "Norway"})
+    ids = []
+    for _ in range(2):
+        run("eval", *hotpots, "--limit", "2", "--out", "rows.jsonl")
+        ids.append([json.loads(line)["id"] for line in Path("rows.jsonl").read_text("utf-8").splitlines()])
+    assert ids[0] == ids[1] and len(ids[0]) == 2
+
+
+def test_the_sample_of_worlds_is_a_benchmark_that_is_there(run, script):
+    script(answer_question={"sources": ["c1"], "answer": "no idea"})
+    found = as_json(run("eval", "--bench", "worlds", "--limit", "20", "--json"))
+    assert found["n"] == 20 and found["metric"] == "answer_f1" and len(found["kinds"]) > 5
