@@ -108,7 +108,8 @@ def _data(job: Job) -> dict[str, Any]:
     def ids(examples: Iterable[dspy.Example]) -> list[str]:
         return [example.id for example in examples]
 
-    text = [question.model_dump(mode="json") for question in job.questions]
+    # Without defaults, so that runs stay the same when a new version knows one more optional field.
+    text = [question.model_dump(mode="json", exclude_defaults=True) for question in job.questions]
     return {
         "train": ids(job.task.train),
         "held_out": ids(job.task.held_out),
