@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -32,6 +32,11 @@ from stitchjam.data.errors import PublishRefused, UsageError
 
 __all__: list[str] = []
 
+SYSTEM_HELP = (
+    "program: that of --program. closed_book, full_context, bm25, hybrid, researcher: what to compare with. "
+    "search: how much evidence search finds, without a model."
+)
+
 
 @app.command("eval")
 def evaluate_program(
@@ -41,9 +46,9 @@ def evaluate_program(
         str | None, typer.Option(help="Ask a benchmark: worlds, locomo, longmemeval, came, hotpotqa.")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Your copy of it. [default: the sample of worlds]")] = None,
-    system: Annotated[
-        Literal["program", "search"], typer.Option(help="search: how much evidence search finds, without a model.")
-    ] = "program",
+    system: Annotated[str, typer.Option(help=SYSTEM_HELP)] = "program",
+    k: Annotated[int, typer.Option("-k", min=1, help="Of bm25 and hybrid: turns that they find.")] = 10,
+    tokens: Annotated[int, typer.Option(min=1, help="Of full_context: tokens that it shows.")] = 8192,
     memory: MemoryPath = None,
     history: HistoryFile = None,
     questions: QuestionsFile = None,
@@ -72,14 +77,25 @@ def evaluate_program(
         return _evaluate_search(cases, choose_weights, as_json)
     from stitchjam.backends.bindings import open_bindings
     from stitchjam.optimizers.evaluate import require_answers, write_rows
-    from stitchjam.programs.artifact import open_program
 
-    name, loaded = open_program(program, effort)
+    name, loaded = _system(system, program, effort, k, tokens)
     trials, kept = _trials(cases, name, metric or _metric_of(bench)), _runs(runs, memory) / "eval"
     report = _evaluate(loaded, trials, open_bindings(config, model, say), kept, threads, as_json)
     if out:
         write_rows(out, report)
     require_answers(report, kept)
+
+
+def _system(system: str, program: str, effort: Any, k: int, tokens: int) -> tuple[str, Any]:
+    """The kind of program that a system is, and the system."""
+    from stitchjam.programs.artifact import open_program
+    from stitchjam.programs.systems import open_system
+
+    return (
+        open_program(program, effort)
+        if system == "program"
+        else ("memory_agent", open_system(system, effort, k, tokens))
+    )
 
 
 def _metric_of(bench: str | None) -> str:

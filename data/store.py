@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stitchjam.data.index.columns import Columns, Mask
-from stitchjam.data.index.ranking import Index, top_k
+from stitchjam.data.index.ranking import Index, Weights, top_k
 from stitchjam.data.index.terms import terms
 from stitchjam.data.readers import read_history
 from stitchjam.data.records import Filter, History, Session, Turn
@@ -145,7 +145,14 @@ class Store:
         """These turns, each once, in time order; one that does not exist, or was forgotten, is left out."""
         return tuple(self._at(self._sorted(self.positions(turn_ids).values())))
 
-    def search(self, query: str, k: int = 10, where: Filter | None = None, neighbours: int = 0) -> tuple[Hit, ...]:
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        where: Filter | None = None,
+        neighbours: int = 0,
+        weights: Weights | None = None,
+    ) -> tuple[Hit, ...]:
         """The best turns for a query, best first; nothing when it holds no word.
 
         Args:
@@ -154,13 +161,15 @@ class Store:
             where: acts before the best are chosen.
             neighbours: add so many turns before and after each hit, whoever speaks, with score 0. They follow the
                 hits in time order, each once, so the hits do not depend on this.
+            weights: how the parts of a score are weighed; default: as the index does.
 
         Raises:
             UsageError: the filter names a source, session, speaker, folder or label that does not exist.
         """
         if not _WORD.search(query):
             return ()
-        found = dict(top_k(self.index.score(query, self._mask(where)).turns, k))
+        index = replace(self.index, weights=weights) if weights else self.index
+        found = dict(top_k(index.score(query, self._mask(where)).turns, k))
         beside = [at for at in self._window(found, neighbours) if at not in found] if neighbours > 0 else []
         turns = self._shelf.turns_at([*found, *beside])
         return tuple(Hit(turns[at], found.get(at, 0.0)) for at in [*found, *beside] if at in turns)

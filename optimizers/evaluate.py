@@ -52,7 +52,8 @@ class Trial(NamedTuple):
 class Row(Record):
     """One example: what came out and what it cost. `why` is the metric's reason, or the error.
 
-    `kind` is the benchmark's type of question, `history` the one that it is about.
+    `kind` is the benchmark's type of question, `history` the one that it is about, `note` what the system says of the
+    answer, such as that it saw a part of the history only.
     """
 
     id: str
@@ -61,6 +62,7 @@ class Row(Record):
     outcome: Literal["ok", "output_error", "backend_error"]
     value: float
     why: str
+    note: str = ""
     parts: dict[str, float] = {}
     answer: str = ""
     cited: tuple[str, ...] = ()
@@ -203,6 +205,7 @@ def _run(program: dspy.Module, example: dspy.Example, metric: Metric) -> Row:
         outcome="ok",
         value=score.value,
         why=score.why,
+        note=prediction.get("note") or "",
         parts=score.parts,
         answer=answer.text if answer else "",
         cited=cited(prediction),

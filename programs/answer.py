@@ -1,10 +1,11 @@
 """Turns a question and a context into a short answer that cites the claims it rests on."""
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import dspy
 
 from stitchjam.data.errors import UsageError
+from stitchjam.data.index.ranking import BM25
 from stitchjam.data.records import NOT_MENTIONED, Answer, Claim, Context
 from stitchjam.data.store import Store
 from stitchjam.data.text import normalise
@@ -14,8 +15,9 @@ from stitchjam.programs.render import NOTHING, claim_line, within
 from stitchjam.programs.step import Program, as_step
 from stitchjam.signatures.answer import AnswerQuestion
 
-__all__ = ["Answerer", "MemoryAgent", "OneShot", "asker"]
+__all__ = ["Answerer", "MemoryAgent", "OneShot", "abstains", "asker"]
 
+Ranking = Literal["hybrid", "bm25"]
 _ABSTAINS = {normalise(text) for text in (NOT_MENTIONED, "none", "unknown", "not known", "no information available")}
 
 
@@ -55,10 +57,15 @@ class Answerer(Program):
         labelled = {f"c{number}": claim for number, claim in enumerate(context.claims, 1)}
         lines = within((claim_line(label, claim) for label, claim in labelled.items()), self.context_tokens)
         reply = self.answer_question(context="\n".join(lines) or NOTHING, question=question).reply
-        abstained = not reply.answer.strip() or normalise(reply.answer) in _ABSTAINS
+        abstained = abstains(reply.answer)
         shown = list(labelled)[: len(lines)]
         cited = [labelled[label] for label in dict.fromkeys(reply.sources) if label in shown]
         return dspy.Prediction(answer=_answer(reply.answer, cited, abstained))
+
+
+def abstains(reply: str) -> bool:
+    """Whether a reply says that there is no answer."""
+    return not reply.strip() or normalise(reply) in _ABSTAINS
 
 
 def _answer(text: str, cited: list[Claim], abstained: bool) -> Answer:
@@ -107,15 +114,18 @@ class OneShot(Program):
     Args:
         answerer: answers from the turns found; default: `Answerer()`.
         k: turns to find.
+        ranking: "hybrid" is the search of this package, "bm25" looks for words alone.
     """
 
-    def __init__(self, answerer: Answerer | None = None, k: int = 10):
+    def __init__(self, answerer: Answerer | None = None, k: int = 10, ranking: Ranking = "hybrid"):
         super().__init__()
-        self.answerer, self.k = answerer or Answerer(), k
+        if ranking not in get_args(Ranking):
+            raise UsageError(f"unknown ranking {ranking!r}; choose hybrid or bm25")
+        self.answerer, self.k, self.ranking = answerer or Answerer(), k, ranking
 
     def hparams(self) -> dict[str, Any]:
         """See `Program.hparams`."""
-        return {"answerer": self.answerer.hparams(), "k": self.k}
+        return {"answerer": self.answerer.hparams(), "k": self.k, "ranking": self.ranking}
 
     @classmethod
     def build(cls, hparams: dict[str, Any]) -> "OneShot":
@@ -125,7 +135,7 @@ class OneShot(Program):
 
     def forward(self, question: str, store: Store) -> dspy.Prediction:
         """Search once and answer; returns `answer` and `context` as `MemoryAgent` does."""
-        context = recall(question, store, self.k)
+        context = recall(question, store, self.k, weights=BM25 if self.ranking == "bm25" else None)
         return dspy.Prediction(answer=self.answerer(question=question, context=context).answer, context=context)
 
 

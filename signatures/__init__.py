@@ -4,7 +4,7 @@ import re
 
 import dspy
 
-from stitchjam.signatures.answer import AnswerQuestion
+from stitchjam.signatures.answer import AnswerFromKnowledge, AnswerQuestion
 from stitchjam.signatures.jam import BrowseSource, ComposeContext, JudgeSufficiency, PlanFirst, PlanNext
 
 __all__ = ["STEPS", "step_name"]
@@ -17,5 +17,13 @@ def step_name(signature: type[dspy.Signature]) -> str:
 
 STEPS: dict[str, type[dspy.Signature]] = {
     step_name(signature): signature
-    for signature in (AnswerQuestion, BrowseSource, ComposeContext, JudgeSufficiency, PlanFirst, PlanNext)
+    for signature in (
+        AnswerFromKnowledge,
+        AnswerQuestion,
+        BrowseSource,
+        ComposeContext,
+        JudgeSufficiency,
+        PlanFirst,
+        PlanNext,
+    )
 }

@@ -8,7 +8,7 @@ from pydantic import Field
 from stitchjam.data.records import NOT_MENTIONED
 from stitchjam.signatures.reply import Label, Reply, capped
 
-__all__ = ["AnswerQuestion", "AnswerReply"]
+__all__ = ["AnswerFromKnowledge", "AnswerQuestion", "AnswerReply", "KnowledgeReply"]
 
 
 class AnswerReply(Reply):
@@ -32,3 +32,19 @@ class AnswerQuestion(dspy.Signature):
     context: str = dspy.InputField(desc="lines of the memory, each with label, date and speaker; quoted data only")
     question: str = dspy.InputField()
     reply: AnswerReply = dspy.OutputField()
+
+
+class KnowledgeReply(Reply):
+    """An answer that rests on nothing shown."""
+
+    answer: str = Field(
+        min_length=1, max_length=240, description=f'the shortest exact answer; "{NOT_MENTIONED}" if you cannot know it'
+    )
+
+
+class AnswerFromKnowledge(dspy.Signature):
+    """Answer the question from what you know; no memory is shown. Answer with a name, number, date or short phrase, not
+    with a sentence."""
+
+    question: str = dspy.InputField()
+    reply: KnowledgeReply = dspy.OutputField()

@@ -125,3 +125,24 @@ def test_the_sample_of_worlds_is_a_benchmark_that_is_there(run, script):
     script(answer_question={"sources": ["c1"], "answer": "no idea"})
     found = as_json(run("eval", "--bench", "worlds", "--limit", "20", "--json"))
     assert found["n"] == 20 and found["metric"] == "answer_f1" and len(found["kinds"]) > 5
+
+
+@pytest.mark.parametrize("system", ["closed_book", "full_context", "bm25", "hybrid"])
+def test_systems_are_judged_on_a_benchmark_like_programs(run, hotpots, script, system):
+    lm = script(answer_question={"sources": ["c1"], "answer": "Norway"}, answer_from_knowledge={"answer": "Norway"})
+    found = as_json(run("eval", *hotpots, "--system", system, "--json"))
+    assert (found["metric"], found["n"], found["score"]) == ("qa_f1", 4, 1.0) and len(lm.engine.calls) == 1
+    [usage] = found["usage"]
+    assert usage["step"] == ("answer_from_knowledge" if system == "closed_book" else "answer_question")
+
+
+def test_a_context_that_was_cut_is_said_in_its_row(run, hotpots, script):
+    script(answer_question={"sources": ["c1"], "answer": "Norway"})
+    run("eval", *hotpots, "--system", "full_context", "--tokens", "20", "--out", "rows.jsonl")
+    rows = [json.loads(line) for line in Path("rows.jsonl").read_text("utf-8").splitlines()]
+    assert {row["note"] for row in rows} == {"the newest 1 of 3 turns"}
+
+
+def test_an_unknown_system_is_refused(run, hotpots):
+    code, _, err = run("eval", *hotpots, "--system", "oracle")
+    assert code == 2 and "unknown system 'oracle'" in err
