@@ -32,14 +32,20 @@ from stitchjam.data.errors import PublishRefused, UsageError
 
 __all__: list[str] = []
 
+EVAL_HELP = "Score a program on questions with gold answers and evidence, or search on the evidence alone."
 SYSTEM_HELP = (
     "program: that of --program. closed_book, full_context, bm25, hybrid, researcher: what to compare with. "
     "search: how much evidence search finds, without a model."
 )
 
 
-@app.command("eval")
+eval_app = typer.Typer(invoke_without_command=True, help=EVAL_HELP)
+app.add_typer(eval_app, name="eval")
+
+
+@eval_app.callback()
 def evaluate_program(
+    context: typer.Context,
     program: ProgramName = "answerer",
     metric: Annotated[str | None, typer.Option(help=f"{METRIC_HELP} [default: the benchmark's, or answer_f1]")] = None,
     bench: Annotated[
@@ -70,6 +76,8 @@ def evaluate_program(
     as_json: Json = False,
 ) -> None:
     """Score a program on questions with gold answers and evidence, or search on the evidence alone."""
+    if context.invoked_subcommand:
+        return
     memory = _memory(memory, history, questions)
     chosen = split or ("all" if bench or system == "search" else "held_out")
     cases = _cases(bench, data, (history, questions, memory), chosen, limit, encoder)
@@ -127,6 +135,29 @@ def _evaluate(  # noqa: PLR0913
         report_line(report),
     )
     return report
+
+
+@eval_app.command("compare")
+def eval_compare(
+    first: Annotated[Path, typer.Argument(help="Rows that eval --out wrote.")],
+    second: Annotated[Path, typer.Argument(help="Rows of another system on the same questions.")],
+    as_json: Json = False,
+) -> None:
+    """How much better the second is, with an interval from a paired bootstrap over histories or questions."""
+    from stitchjam.optimizers.compare import compare, read_report
+    from stitchjam.optimizers.report import kind_changes
+
+    before, after = read_report(first), read_report(second)
+    found = compare(before, after)
+    drawn = f"{found.clusters} histories" if found.clusters else f"{found.n} questions"
+    result(
+        as_json,
+        {"metric": before.metric, **found.model_dump(mode="json")},
+        kind_changes(found),
+        f"{before.metric} on {found.n} questions: {found.before:.3f} -> {found.after:.3f}",
+        f"gain {found.gain:+.3f} (95 % interval {found.low:+.3f} to {found.high:+.3f} from {drawn}; "
+        f"{found.better} better, {found.worse} worse)",
+    )
 
 
 def _cases(  # noqa: PLR0913

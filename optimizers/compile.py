@@ -24,7 +24,8 @@ from stitchjam.backends.usage import Budget, Ledger, metered
 from stitchjam.data.atomic import whole_file
 from stitchjam.data.errors import UsageError
 from stitchjam.data.records import Question
-from stitchjam.optimizers.evaluate import Comparison, Report, compare, evaluate, write_rows
+from stitchjam.optimizers.compare import Comparison, compare
+from stitchjam.optimizers.evaluate import Report, evaluate, write_rows
 from stitchjam.optimizers.metrics import Metric
 from stitchjam.optimizers.plan import REHEARSED, Plan, make_plan
 from stitchjam.optimizers.publish import check_target, gate, place_for, write_artifact

@@ -3,7 +3,6 @@
 dspy's evaluator turns a revoked key into a score, runs slow examples twice, and loses all results at ten errors.
 """
 
-import random
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -23,12 +22,10 @@ from stitchjam.programs.step import map_ordered, settings_for
 
 __all__ = [
     "BACKEND_ERRORS",
-    "Comparison",
     "OUTPUT_ERRORS",
     "Report",
     "Row",
     "Trial",
-    "compare",
     "evaluate",
     "evaluate_kept",
     "require_answers",
@@ -38,7 +35,6 @@ __all__ = [
 # A step of the user's own, or a plain dspy module, raises dspy's errors instead of ours.
 OUTPUT_ERRORS = (ModelOutputError, dspy.AdapterParseError)
 BACKEND_ERRORS = (BackendError, dspy.LMError)
-_RESAMPLES = 2000
 
 
 class Trial(NamedTuple):
@@ -52,13 +48,14 @@ class Trial(NamedTuple):
 class Row(Record):
     """One example: what came out and what it cost. `why` is the metric's reason, or the error.
 
-    `kind` is the benchmark's type of question, `history` the one that it is about, `note` what the system says of the
-    answer, such as that it saw a part of the history only.
+    `history` is the one that was asked about, `kind` the benchmark's type of question, `metric` names what `value` is.
+    `note` is what the system says of its answer, such as that it saw a part of the history only.
     """
 
     id: str
     history: str = ""
     kind: str = ""
+    metric: str = ""
     outcome: Literal["ok", "output_error", "backend_error"]
     value: float
     why: str
@@ -137,7 +134,7 @@ def evaluate(
     def one(example: dspy.Example) -> Row:
         with metered() as ledger:
             row = _run(program, example, metric)
-        row = row.model_copy(update=_usage(ledger.total()) | {"kind": metric.gold[row.id].kind})
+        row = row.model_copy(update=_usage(ledger.total()) | {"kind": metric.gold[row.id].kind, "metric": metric.name})
         if progress is not None:
             progress(row)
         return row
@@ -222,39 +219,3 @@ def _usage(usage: Usage) -> dict[str, Any]:
         "seconds": round(usage.seconds, 3),
         "cost": usage.cost,
     }
-
-
-class Comparison(Record):
-    """A paired comparison on the same examples. `low` and `high` bound 95 % of the bootstrapped mean gains."""
-
-    n: int
-    before: float
-    after: float
-    gain: float
-    low: float
-    high: float
-    better: int
-    worse: int
-
-
-def compare(before: Report, after: Report) -> Comparison:
-    """Paired bootstrap over examples (percentile interval, seeded, so the same rows give the same interval).
-
-    Raises:
-        UsageError: there are no rows, or they are not of the same examples in the same order.
-    """
-    if not before.rows or [row.id for row in before.rows] != [row.id for row in after.rows]:
-        raise UsageError("two reports can be compared when both hold the same examples; evaluate both on the same ones")
-    gains = [b.value - a.value for a, b in zip(before.rows, after.rows, strict=True)]
-    rng = random.Random(0)
-    means = sorted(fmean(rng.choices(gains, k=len(gains))) for _ in range(_RESAMPLES))
-    return Comparison(
-        n=len(gains),
-        before=round(before.score, 6),
-        after=round(after.score, 6),
-        gain=round(fmean(gains), 6),
-        low=round(means[int(0.025 * _RESAMPLES)], 6),
-        high=round(means[int(0.975 * _RESAMPLES) - 1], 6),
-        better=sum(gain > 0 for gain in gains),
-        worse=sum(gain < 0 for gain in gains),
-    )

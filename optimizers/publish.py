@@ -13,7 +13,8 @@ from typing import Any
 from stitchjam.data.errors import ArtifactError, UsageError
 from stitchjam.data.records import Question
 from stitchjam.data.secrets import find_secret
-from stitchjam.optimizers.evaluate import Comparison, Report
+from stitchjam.optimizers.compare import Comparison
+from stitchjam.optimizers.evaluate import Report
 from stitchjam.optimizers.leaks import leaks
 from stitchjam.programs.artifact import SAMPLING, SCHEMA, Manifest, read_manifest, seal
 from stitchjam.programs.contract import contract_of, digest, placeholder_messages, predictors_of

@@ -12,8 +12,9 @@ from stitchjam.data.errors import ArtifactError
 from stitchjam.data.records import Answer, Context
 from stitchjam.data.store import Store
 from stitchjam.data.text import one_line, printable
+from stitchjam.optimizers.compare import Comparison
 from stitchjam.optimizers.compile import Compiled
-from stitchjam.optimizers.evaluate import Comparison, Report
+from stitchjam.optimizers.evaluate import Report
 from stitchjam.optimizers.plan import Plan
 from stitchjam.optimizers.show import table
 from stitchjam.programs.artifact import Manifest
@@ -23,6 +24,7 @@ __all__ = [
     "comparison_lines",
     "compiled_lines",
     "compiled_summary",
+    "kind_changes",
     "kinds_table",
     "manifest_lines",
     "plan_line",
@@ -139,6 +141,17 @@ def kinds_table(report: Report) -> Table:
     found = report.kinds if len(report.kinds) > 1 else {}
     rows = [(kind or "-", f"{n:,}", f"{score:.3f}") for kind, (n, score) in found.items()]
     return table(("type", "questions", "score"), rows, right=("questions", "score"))
+
+
+def kind_changes(comparison: Comparison) -> Table:
+    """Scores of each type of question in both reports, where there are several types."""
+    found = comparison.kinds if len(comparison.kinds) > 1 else {}
+    rows = [
+        (kind or "-", f"{n:,}", f"{before:.3f}", f"{after:.3f}", f"{after - before:+.3f}")
+        for kind, (n, before, after) in found.items()
+    ]
+    columns = ("questions", "first", "second", "gain")
+    return table(("type", *columns), rows, right=columns)
 
 
 def comparison_lines(comparison: Comparison, metric: str) -> list[str]:

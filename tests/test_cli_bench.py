@@ -146,3 +146,17 @@ def test_a_context_that_was_cut_is_said_in_its_row(run, hotpots, script):
 def test_an_unknown_system_is_refused(run, hotpots):
     code, _, err = run("eval", *hotpots, "--system", "oracle")
     assert code == 2 and "unknown system 'oracle'" in err
+
+
+def test_two_systems_are_compared_on_the_same_questions(run, hotpots, script):
+    for name, answer in (("first", "Oslo"), ("second", "Norway")):
+        script(answer_question={"sources": ["c1"], "answer": answer})
+        run("eval", *hotpots, "--out", f"{name}.jsonl", "--runs", name)
+    code, out, _ = run("eval", "compare", "first.jsonl", "second.jsonl")
+    assert code == 0 and "qa_f1 on 4 questions: 0.000 -> 1.000" in out and "comparison" in out
+    assert "gain +1.000 (95 % interval +1.000 to +1.000 from 4 questions; 4 better, 0 worse)" in out
+    found = as_json(run("eval", "compare", "first.jsonl", "second.jsonl", "--json"))
+    assert (found["metric"], found["gain"], found["kinds"]["bridge"]) == ("qa_f1", 1.0, [2, 0.0, 1.0])
+    run("eval", *hotpots, "--limit", "2", "--out", "fewer.jsonl", "--runs", "second")
+    code, out, err = run("eval", "compare", "first.jsonl", "fewer.jsonl")
+    assert code == 2 and out == "" and "both hold the same examples" in err

@@ -10,8 +10,9 @@ from jobs import oracle_lm, small_data
 from oracle import field
 
 from stitchjam.backends.usage import Budget, Ledger, metered
-from stitchjam.data.errors import BudgetStop, UsageError
-from stitchjam.optimizers.evaluate import Report, Row, compare, evaluate, write_rows
+from stitchjam.data.errors import BudgetStop, DataError, UsageError
+from stitchjam.optimizers.compare import compare, read_report
+from stitchjam.optimizers.evaluate import Report, Row, evaluate, write_rows
 from stitchjam.optimizers.metrics import AnswerF1
 from stitchjam.optimizers.task import examples
 from stitchjam.programs.answer import Answerer
@@ -175,6 +176,70 @@ def test_a_comparison_by_hand():
     assert (c.n, c.before, c.after, c.gain, c.better, c.worse) == (4, 0.5, 0.75, 0.25, 2, 1)
     # Of the 256 ways to draw 4 of the gains 1, 0, -0.5, 0.5, five (2 %) lie beyond each of these two means.
     assert (c.low, c.high) == (-0.25, 0.75)
+
+
+def test_whole_histories_are_drawn_where_there_are_several():
+    # Three questions about "a" gain 1, three about "b" nothing: of the four ways to draw two histories, a quarter are
+    # two of "a" and a quarter two of "b". As single questions the interval would be narrower.
+    def told(*values: float) -> Report:
+        rows = tuple(row.model_copy(update={"history": "aaabbb"[at]}) for at, row in enumerate(scored(*values).rows))
+        return Report(metric="m", rows=rows)
+
+    before, after = (0.0,) * 6, (1.0,) * 3 + (0.0,) * 3
+    clustered, single = compare(told(*before), told(*after)), compare(scored(*before), scored(*after))
+    assert (clustered.low, clustered.gain, clustered.high, clustered.clusters) == (0.0, 0.5, 1.0, 2)
+    assert (single.gain, single.clusters) == (0.5, 0) and 0 < single.low < single.high < 1
+
+
+def test_a_mean_of_drawn_histories_counts_questions():
+    rows = [scored(0.0, 0.0, 0.0).rows, scored(1.0, 0.0, 0.0).rows]
+    before, after = (
+        Report(metric="m", rows=tuple(row.model_copy(update={"history": "abb"[at]}) for at, row in enumerate(some)))
+        for some in rows
+    )
+    c = compare(before, after)  # a: one question with gain 1; b: two without
+    assert (c.low, c.gain, c.high) == (0.0, round(1 / 3, 6), 1.0)
+
+
+def test_scores_of_each_type_stand_beside_one_another():
+    def typed(*values: float) -> Report:
+        rows = tuple(row.model_copy(update={"kind": "xxy"[at]}) for at, row in enumerate(scored(*values).rows))
+        return Report(metric="m", rows=rows)
+
+    assert compare(typed(0.0, 1.0, 1.0), typed(1.0, 1.0, 0.0)).kinds == {"x": (2, 0.5, 1.0), "y": (1, 1.0, 0.0)}
+
+
+def test_reports_in_other_metrics_are_not_compared():
+    with pytest.raises(UsageError, match="use the same --metric"):
+        compare(scored(1.0), scored(1.0).model_copy(update={"metric": "other"}))
+
+
+def test_a_report_is_read_as_it_was_written(tmp_path):
+    rows = tuple(row.model_copy(update={"metric": "m", "kind": "x"}) for row in scored(0.5, 1.0).rows)
+    write_rows(tmp_path / "rows.jsonl", Report(metric="m", rows=rows))
+    assert read_report(tmp_path / "rows.jsonl") == Report(metric="m", rows=rows)
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        (b"", "expected rows in one metric, found 0"),
+        (b'{"id": "a"}', "line 1: no row of an evaluation"),
+        (b"\xff", "line 1: no row"),
+        (b'{"id": "a", "outcome": "ok", "value": 1, "why": ""}\n{"id"', "line 2: no row"),
+        (
+            b'{"id": "a", "metric": "m", "outcome": "ok", "value": 1, "why": ""}\n'
+            b'{"id": "b", "metric": "n", "outcome": "ok", "value": 1, "why": ""}',
+            "found 2",
+        ),
+    ],
+)
+def test_a_file_that_is_no_report_is_named(tmp_path, content, part):
+    (tmp_path / "rows.jsonl").write_bytes(content)
+    with pytest.raises(DataError, match=part):
+        read_report(tmp_path / "rows.jsonl")
+    with pytest.raises(UsageError, match="write it with: stitchjam eval --out"):
+        read_report(tmp_path / "nowhere.jsonl")
 
 
 def test_the_same_rows_give_the_same_interval():

@@ -10,7 +10,8 @@ from stitchjam.backends.usage import Ledger, Usage
 from stitchjam.data.errors import ArtifactError
 from stitchjam.data.records import Answer, Context, Round
 from stitchjam.data.sample import load_data
-from stitchjam.optimizers.evaluate import Comparison, Report, Row
+from stitchjam.optimizers.compare import Comparison
+from stitchjam.optimizers.evaluate import Report, Row
 from stitchjam.optimizers.plan import Plan
 from stitchjam.optimizers.report import (
     answer_lines,
