@@ -105,12 +105,26 @@ def bench_cases(
         UsageError: no question has that split, or from `open_benchmark`.
         DataError: from the readers.
     """
-    asked = [question.id for loaded in open_benchmark(name, path) for question in loaded.questions
-             if split in ("all", question.split)]  # fmt: skip
-    if not asked:
-        raise UsageError(f"no question of {name} has the split {split!r}; use --split all")
-    chosen = set(asked if limit is None else Random(seed).sample(asked, min(limit, len(asked))))
+    chosen, some = None if limit is None else _by_chance(name, path, split, limit, seed), False
     for loaded in open_benchmark(name, path):
-        questions = tuple(question for question in loaded.questions if question.id in chosen)
+        questions = tuple(
+            question
+            for question in loaded.questions
+            if split in ("all", question.split) and (chosen is None or (loaded.history.id, question.id) in chosen)
+        )
         if questions:
+            some = True
             yield Case(loaded.history.id, Store.of(loaded.history, encoder), questions, loaded.problems)
+    if not some:
+        raise UsageError(f"no question of {name} has the split {split!r}; use --split all")
+
+
+def _by_chance(name: str, path: Path | None, split: str, limit: int, seed: int) -> set[tuple[str, str]]:
+    """Some questions by the ids of history and question; the files are read once more for them."""
+    asked = [
+        (loaded.history.id, question.id)
+        for loaded in open_benchmark(name, path)
+        for question in loaded.questions
+        if split in ("all", question.split)
+    ]
+    return set(Random(seed).sample(asked, min(limit, len(asked))))

@@ -121,6 +121,17 @@ def test_some_questions_are_chosen_by_chance_and_the_same_each_time(run, hotpots
     assert ids[0] == ids[1] and len(ids[0]) == 2
 
 
+def test_as_many_questions_as_asked_for_where_histories_use_the_same_ids(run, script):
+    for name in ("a", "b", "c"):
+        session = {"id": name, "turns": [{"id": "t", "speaker": "Ann", "text": "The door is open."}]}
+        Path(f"{name}.sessions.jsonl").write_text(json.dumps(session), encoding="utf-8")
+        question = {"id": "q1", "text": "What is open?", "answer": "the door"}
+        Path(f"{name}.questions.jsonl").write_text(json.dumps(question), encoding="utf-8")
+    script(answer_question={"sources": ["c1"], "answer": "the door"})
+    found = as_json(run("eval", "--bench", "sessions", "--data", ".", "--limit", "2", "--json"))
+    assert (found["n"], found["score"]) == (2, 1.0)
+
+
 def test_the_sample_of_worlds_is_a_benchmark_that_is_there(run, script):
     script(answer_question={"sources": ["c1"], "answer": "no idea"})
     found = as_json(run("eval", "--bench", "worlds", "--limit", "20", "--json"))

@@ -18,7 +18,7 @@ from stitchjam.data.errors import DataError, UsageError
 from stitchjam.data.readers.rows import Loaded, Row, read_rows
 from stitchjam.data.readers.stitch import read_stitch
 
-__all__ = ["came_digest", "decode_came", "read_came", "read_notices"]
+__all__ = ["COMPLETE", "came_digest", "decode_came", "read_came", "read_notices"]
 
 _META, _CODEC = "benchmark_meta.json", "encoded_benchmark_codec"
 # Of the 14 decoded trajectories as others published it; see `came_digest`.
