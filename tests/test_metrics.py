@@ -221,6 +221,27 @@ def test_a_score_of_one_hundredth_is_no_success():
     assert Tiny([GOLD], STORE, threshold=0.01).as_bool(EXAMPLE, predicted()) is True
 
 
+@pytest.mark.parametrize(
+    ("name", "question", "reason"),
+    [
+        ("answer_f1", {"answer": ""}, ""),
+        ("evidence_recall", {"evidence": ()}, ""),  # it is 0 then, which JAM's reward counts
+        ("evidence_at_budget", {}, ""),
+        ("evidence_at_budget", {"evidence": ()}, "names no evidence"),
+        ("evidence_near", {"evidence": ()}, "names no evidence"),
+        ("answer_in_context", {"answer": ""}, "no answer"),
+        ("answer_in_context", {}, ""),
+        ("locomo_gam", {"kind": "5"}, "category 5"),
+        ("locomo_gam", {"kind": "4"}, ""),
+    ],
+)
+def test_a_metric_says_without_an_answer_which_questions_it_does_not_rate(name, question, reason):
+    gold = GOLD.model_copy(update=question)
+    metric = make_metric(name, [gold], STORE)
+    assert reason in metric.unrated(gold) and bool(metric.unrated(gold)) == bool(reason)
+    assert ("skipped" in metric(EXAMPLE, predicted(context=researched())).parts) == bool(reason)
+
+
 @pytest.mark.parametrize("example", [dspy.Example(question="x"), dspy.Example(id="other", question="x")])
 def test_an_example_without_known_id_is_a_usage_error(example):
     with pytest.raises(UsageError, match="no gold for example id"):

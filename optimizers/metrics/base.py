@@ -38,6 +38,7 @@ class Metric(ABC):
 
     name = ""
     needs: frozenset[str] = frozenset()
+    parts: tuple[str, ...] = ()  # names of the parts that are 0 where a question is not rated
 
     def __init__(self, questions: Iterable[Question], store: Store, threshold: float = 0.7):
         self.gold = {question.id: question for question in questions}
@@ -45,7 +46,11 @@ class Metric(ABC):
 
     @abstractmethod
     def score(self, gold: Question, prediction: dspy.Prediction) -> Score:
-        """Score one prediction."""
+        """Score one prediction to a question that is rated."""
+
+    def unrated(self, gold: Question) -> str:
+        """Why the metric does not rate a question, whatever is answered; "" when it does."""
+        return ""
 
     def __call__(self, example: dspy.Example, prediction: dspy.Prediction, trace: Any = None, *_: Any) -> Score:
         """The score of a prediction for an example.
@@ -58,7 +63,9 @@ class Metric(ABC):
             raise UsageError(
                 f"metric {self.name!r} has no gold for example id {key!r}; give examples their question id"
             )
-        return self.score(self.gold[key], prediction)
+        gold = self.gold[key]
+        reason = self.unrated(gold)
+        return skipped(reason, *self.parts) if reason else self.score(gold, prediction)
 
     def as_float(self, example: dspy.Example, prediction: dspy.Prediction, trace: Any = None, *rest: Any) -> float:
         """For evaluation."""

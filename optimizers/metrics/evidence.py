@@ -11,7 +11,7 @@ from stitchjam.data.store import Store
 from stitchjam.data.text import one_line
 from stitchjam.data.tokens import count_tokens
 from stitchjam.optimizers.metrics.answers import accepted, unanswerable
-from stitchjam.optimizers.metrics.base import Metric, Score, listed, skipped
+from stitchjam.optimizers.metrics.base import Metric, Score, listed
 from stitchjam.optimizers.metrics.forms import contains, whole_words
 
 __all__ = [
@@ -85,6 +85,10 @@ def _ratio(part: set[str], whole: set[str]) -> float:
     return len(part) / len(whole) if whole else 0.0
 
 
+def _without_evidence(gold: Question) -> str:
+    return "" if gold.evidence else "the question names no evidence"
+
+
 class _Evidence(Metric):
     """Cited against gold evidence."""
 
@@ -146,15 +150,18 @@ class EvidenceAtBudget(Metric):
     """
 
     name = "evidence_at_budget"
+    parts = ("recall", "fitting")
 
     def __init__(self, questions: Iterable[Question], store: Store, threshold: float = 0.7, tokens: int = 4096):
         super().__init__(questions, store, threshold)
         self.tokens = tokens
 
+    def unrated(self, gold: Question) -> str:
+        """See `Metric.unrated`."""
+        return _without_evidence(gold)
+
     def score(self, gold: Question, prediction: dspy.Prediction) -> Score:
         """See `Metric.score`."""
-        if not gold.evidence:
-            return skipped("the question names no evidence", "recall", "fitting")
         ids = cited(prediction)
         fitting, wanted = self._fitting(ids), set(gold.evidence)
         value = _ratio(fitting & wanted, wanted)
@@ -190,15 +197,18 @@ class EvidenceNear(Metric):
     """
 
     name = "evidence_near"
+    parts = ("recall", "exact")
 
     def __init__(self, questions: Iterable[Question], store: Store, threshold: float = 0.7, distance: int = 1):
         super().__init__(questions, store, threshold)
         self.distance = distance
 
+    def unrated(self, gold: Question) -> str:
+        """See `Metric.unrated`."""
+        return _without_evidence(gold)
+
     def score(self, gold: Question, prediction: dspy.Prediction) -> Score:
         """See `Metric.score`."""
-        if not gold.evidence:
-            return skipped("the question names no evidence", "recall", "exact")
         found, wanted = set(cited(prediction)), set(gold.evidence)
         near = {one for one in wanted if found & self._around(one)}
         value = _ratio(near, wanted)
@@ -224,11 +234,14 @@ class AnswerInContext(Metric):
     """
 
     name = "answer_in_context"
+    parts = ("found",)
+
+    def unrated(self, gold: Question) -> str:
+        """See `Metric.unrated`."""
+        return "the question has no answer that could stand anywhere" if unanswerable(gold) else ""
 
     def score(self, gold: Question, prediction: dspy.Prediction) -> Score:
         """See `Metric.score`."""
-        if unanswerable(gold):
-            return skipped("the question has no answer that could stand anywhere", "found")
         turns = _turns(cited(prediction), self.store)
         texts = [(turn, whole_words(turn.text)) for turn in turns]
         for form in accepted(gold):

@@ -10,7 +10,7 @@ import dspy
 from stitchjam.data.records import Answer, Question
 from stitchjam.data.store import Store
 from stitchjam.optimizers.metrics.answers import best_form, in_brackets, said
-from stitchjam.optimizers.metrics.base import Metric, Score, listed, skipped
+from stitchjam.optimizers.metrics.base import Metric, Score, listed
 from stitchjam.optimizers.metrics.forms import differences, gam_words, locomo_words, overlap_f1, porter
 
 __all__ = ["LocomoF1", "LocomoGam"]
@@ -90,16 +90,19 @@ def _part_facts(predicted: str, gold: str) -> str:
 class LocomoGam(Metric):
     """LoCoMo as GAM scores it: F1 and BLEU-1 of plain words, in which two empty texts are equal; the value is F1.
 
-    Category 5 is not rated: see `skipped`. As in GAM, an abstention is rated by its words.
+    Category 5 is not rated. As in GAM, an abstention is rated by its words.
     """
 
     name = "locomo_gam"
     needs = frozenset({"answer"})
+    parts = ("f1", "bleu1")
+
+    def unrated(self, gold: Question) -> str:
+        """See `Metric.unrated`."""
+        return "GAM's scorer leaves out category 5, adversarial" if gold.kind == _ADVERSARIAL else ""
 
     def score(self, gold: Question, prediction: dspy.Prediction) -> Score:
         """See `Metric.score`."""
-        if gold.kind == _ADVERSARIAL:
-            return skipped("GAM's scorer leaves out category 5, adversarial", "f1", "bleu1")
         answer: Answer = prediction.answer
         given = gam_words(answer.text)
         value, form = best_form(gold, lambda form: _gam_f1(given, gam_words(form)))
