@@ -60,8 +60,8 @@ model = "local:smollm2-135m"        # 98 MB, for trying things out: stitchjam mo
 # model = "openai/Qwen3-4B"         # with api_base = "http://127.0.0.1:8000/v1"
 # [models.gguf]
 # model = "local:path/to/model.gguf"
-# Also: temperature (0.0), max_tokens (600), timeout (120 s), retries (2). "default" leaves the first two to the
-# provider, as reasoning models want it.
+# Also: temperature (0.0), max_tokens (600), timeout (120 s), retries (2), parallel (requests at once). "default" leaves
+# the first two to the provider, as reasoning models want it.
 
 [roles]
 task = "local"                      # teacher, reflector and judge default to it
@@ -84,6 +84,7 @@ class ModelConfig(BaseModel):
     max_tokens: Annotated[int, Field(gt=0)] | Literal["default"] = 600
     timeout: float = Field(default=120, gt=0)
     retries: int = Field(default=2, ge=0, le=10)
+    parallel: int | None = Field(default=None, ge=1)
     n_ctx: int = Field(default=8192, ge=512)
 
     @field_validator("api_key_env")
@@ -125,12 +126,14 @@ class ModelConfig(BaseModel):
             "max_tokens": None if self.max_tokens == "default" else self.max_tokens,
             "timeout": self.timeout,
             "retries": self.retries,
+            "parallel": self.parallel,
         }
         if _REASONING.search(self.model):
             shared |= {name: None for name in ("temperature", "max_tokens") if name not in self.model_fields_set}
         if not self.is_local:
             return Endpoint(model=self.model, api_base=self.api_base, api_key_env=self.api_key_env, **shared)
         shared["timeout"] = max(self.timeout, 600)  # a CPU reads a long prompt in minutes
+        shared["parallel"] = self.parallel or 1  # its server has one slot, and waiting for it would count as its time
         return Endpoint(
             model=f"openai/{models.name_of(self.model)}",
             start=lambda: local.serve(models.resolve(self.model), n_ctx=self.n_ctx),

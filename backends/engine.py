@@ -1,8 +1,10 @@
 """Turns a dspy request into one litellm call on a known endpoint, counted, budgeted and retried."""
 
 import os
+import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal
@@ -37,6 +39,7 @@ class Endpoint:
         api_key_env: environment variable that holds the key.
         structure: how replies are constrained; a probe finds out (`stitchjam models check`).
         temperature, max_tokens: sampling; None leaves the provider's default.
+        parallel: requests at once, from all threads of this process; None does not limit them.
         timeout: seconds for one attempt.
         retries: attempts after the first, for transient failures.
         start: for a model we serve: starts the server when first needed and returns its address.
@@ -52,6 +55,7 @@ class Endpoint:
     max_tokens: int | None = 600
     timeout: float = 120
     retries: int = 2
+    parallel: int | None = None
     start: Callable[[], str] | None = None
     identity: str = ""
 
@@ -86,6 +90,7 @@ class BoundEngine(LiteLLMEngine):
             options["api_base"] = endpoint.api_base
         super().__init__(wire_model=endpoint.model, **options)
         self.endpoint = endpoint
+        self._turns = nullcontext() if endpoint.parallel is None else threading.BoundedSemaphore(endpoint.parallel)
         self.supports_response_schema = endpoint.structure == "json_schema"
         self.supported_params = frozenset() if endpoint.structure == "text" else frozenset({"response_format"})
 
@@ -121,7 +126,7 @@ class BoundEngine(LiteLLMEngine):
         cost = hidden.get("response_cost")
         self._settle(response.usage, cost=cost or 0.0)
         budget = dspy.settings.get("budget")
-        if budget is not None and budget.cost is not None and not cost:
+        if budget is not None and budget.limits_cost and not cost:
             raise BudgetStop(
                 "cost", f"no price is known for {self.endpoint.model!r}; limit calls, tokens or time instead"
             )
@@ -135,7 +140,8 @@ class BoundEngine(LiteLLMEngine):
         """Send a request, with retries for transient failures.
 
         Raises:
-            BudgetStop: the ambient budget is used up, or the backend is out while a budget is set.
+            BudgetStop: the ambient budget is used up, or the backend is out while a budget is set: it refuses us, or
+                fails more often in a row than the budget has patience for.
             UsageError, DataError: there is no key, or our own server cannot start.
         """
         attempts = tenacity.Retrying(
@@ -147,11 +153,15 @@ class BoundEngine(LiteLLMEngine):
         try:
             self._access()  # before the clock runs: a missing key is no call, and loading a model is no waiting time
             self._warm_up()
-            return attempts(self._attempt, request)
+            response = attempts(self._attempt, request)
         except (*_OUTAGE, StitchjamError) as error:
-            if dspy.settings.get("budget") is None:
+            budget = dspy.settings.get("budget")
+            if budget is None or (isinstance(error, _TRANSIENT) and not budget.failed()):
                 raise
             raise self._out(error) from error
+        if (budget := dspy.settings.get("budget")) is not None:
+            budget.answered()
+        return response
 
     def _out(self, error: Exception) -> BudgetStop:
         if isinstance(error, StitchjamError):
@@ -166,6 +176,10 @@ class BoundEngine(LiteLLMEngine):
         yield from lm15.response_to_events(self.complete(request))
 
     def _attempt(self, request):
+        with self._turns:
+            return self._in_turn(request)
+
+    def _in_turn(self, request):
         budget = dspy.settings.get("budget")
         if budget is not None:
             budget.reserve()

@@ -41,10 +41,12 @@ class ScriptedEngine(BoundEngine):
     Args:
         scripts: step name -> function of the call, or a constant. It returns a reply model, anything json can hold,
             or a raw string; it may raise. A step without a script is an error, so a test sees unexpected calls.
+        alias: what the model is called.
+        parallel: see `Endpoint`.
     """
 
-    def __init__(self, scripts: Mapping[str, Script | Any], alias: str = "scripted"):
-        super().__init__(Endpoint(alias=alias, model="scripted", retries=0))
+    def __init__(self, scripts: Mapping[str, Script | Any], alias: str = "scripted", parallel: int | None = None):
+        super().__init__(Endpoint(alias=alias, model="scripted", retries=0, parallel=parallel))
         self.scripts = scripts
         self.calls: list[ScriptedCall] = []
 

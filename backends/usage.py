@@ -73,6 +73,8 @@ class Budget:
         tokens: input plus output tokens.
         seconds: wall-clock seconds from the moment the budget is made.
         cost: US dollars.
+        patience: so many requests in a row may fail, all their attempts, before the backend counts as out.
+        outer: a budget that this one is part of; what is spent here is spent there.
     """
 
     def __init__(
@@ -82,9 +84,13 @@ class Budget:
         tokens: int | None = None,
         seconds: float | None = None,
         cost: float | None = None,
+        patience: int = 0,
+        outer: "Budget | None" = None,
     ):
         self.calls, self.tokens, self.seconds, self.cost = calls, tokens, seconds, cost
+        self.patience, self.outer = patience, outer
         self.spent, self._lock, self._start = Usage(), threading.Lock(), time.monotonic()
+        self._failed = 0  # requests in a row
 
     def reserve(self) -> None:
         """Take one call from the budget.
@@ -93,10 +99,25 @@ class Budget:
             BudgetStop: a limit is reached; nothing was sent.
         """
         with self._lock:
-            for what, limit, used in self._limits():
-                if limit is not None and used >= limit:
-                    raise BudgetStop(what, f"{used:g} of {limit:g} {what} used. Raise the budget to go on", used=used)
+            if self._reached():
+                what, limit, used = self._reached()[0]
+                raise BudgetStop(what, f"{used:g} of {limit:g} {what} used. Raise the budget to go on", used=used)
+            if self.outer is not None:
+                self.outer.reserve()
             self.spent += Usage(calls=1)
+
+    @property
+    def ended(self) -> bool:
+        """Whether a limit of its own is reached, whatever those of `outer` are."""
+        with self._lock:
+            return bool(self._reached())
+
+    def end(self) -> None:
+        """No further call is made under it: for work that nobody waits for any more."""
+        self.calls = 0
+
+    def _reached(self) -> list[tuple[str, float, float]]:
+        return [(what, limit, used) for what, limit, used in self._limits() if limit is not None and used >= limit]
 
     def _limits(self) -> tuple[tuple[str, float | None, float], ...]:
         elapsed = time.monotonic() - self._start
@@ -111,6 +132,28 @@ class Budget:
         """Add tokens and cost of a call that was reserved before."""
         with self._lock:
             self.spent += Usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=usage.cost)
+        if self.outer is not None:
+            self.outer.settle(usage)
+
+    @property
+    def limits_cost(self) -> bool:
+        """Whether dollars are limited, here or in `outer`."""
+        return self.cost is not None or (self.outer is not None and self.outer.limits_cost)
+
+    def answered(self) -> None:
+        """A request got its reply."""
+        with self._lock:
+            self._failed = 0
+        if self.outer is not None:
+            self.outer.answered()
+
+    def failed(self) -> bool:
+        """A request failed with all its attempts; whether the backend counts as out now."""
+        if self.outer is not None:
+            return self.outer.failed()
+        with self._lock:
+            self._failed += 1
+            return self._failed > self.patience
 
     def __deepcopy__(self, memo: dict) -> "Budget":
         return self

@@ -10,7 +10,9 @@ import typer
 
 __all__ = [
     "CONFIG",
+    "Calls",
     "Config",
+    "Dollars",
     "EffortName",
     "HistoryFile",
     "Json",
@@ -18,6 +20,7 @@ __all__ = [
     "METRIC_HELP",
     "MemoryPath",
     "MetricName",
+    "Minutes",
     "Model",
     "ProgramName",
     "QuestionsFile",
@@ -27,6 +30,8 @@ __all__ = [
     "app",
     "dumps",
     "fix_hash_seed",
+    "kept_folder",
+    "memory_of",
     "result",
     "say",
     "show",
@@ -58,6 +63,9 @@ Runs = Annotated[
     typer.Option(help=f"Replies are kept here, so that a stopped run goes on. [default: {RUNS}, or in the memory]"),
 ]
 Threads = Annotated[int, typer.Option(min=1, help="Questions at once.")]
+Calls = Annotated[int | None, typer.Option("--calls", min=1, help="Stop after so many backend calls.")]
+Minutes = Annotated[float | None, typer.Option("--minutes", min=0, help="Stop after so many minutes.")]
+Dollars = Annotated[float | None, typer.Option("--dollars", min=0, help="Stop after so many US dollars.")]
 
 
 def show(stream: Any, lines: tuple[object, ...]) -> None:
@@ -89,3 +97,19 @@ def fix_hash_seed() -> None:
     """Start again with a fixed hash seed: dspy's bootstrapping chooses demos by a hash that depends on it."""
     if os.environ.get("PYTHONHASHSEED") != "0":
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | {"PYTHONHASHSEED": "0"})
+
+
+def kept_folder(runs: Path | None, memory: Path | None) -> Path:
+    """Where replies are kept: with the memory they are about, so that `forget` finds them; else under .stitchjam."""
+    if memory is None:
+        return runs or RUNS
+    from stitchjam.data.disk.store import DiskStore
+
+    folder = runs or memory / "replies"
+    DiskStore(memory, create=False).keep_replies(folder)
+    return folder
+
+
+def memory_of(memory: Path | None, history: Path | None, questions: Path | None) -> Path | None:
+    """Questions without a history are about the memory of this folder, if there is one."""
+    return MEMORY if memory is None and history is None and questions and MEMORY.exists() else memory

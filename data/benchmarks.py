@@ -38,6 +38,7 @@ class Benchmark:
         metric: that its figures are given in.
         complete: sizes of a complete copy, by variant; none where there is no such thing.
         read: gives its histories one by one.
+        kinds: what its types of questions are called, where they are numbers.
     """
 
     title: str
@@ -46,6 +47,7 @@ class Benchmark:
     read: Callable[[Any], Iterator[Loaded]]
     metric: str = "answer_f1"
     complete: Mapping[str, Sizes] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
 
 def _worlds(path: Path | None) -> Iterator[Loaded]:
@@ -74,6 +76,7 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
             lambda path: iter(read_locomo(path)),
             "locomo_f1",
             {"locomo10": Sizes(10, 1986)},
+            {"1": "multi-hop", "2": "temporal", "3": "open-domain", "4": "single-hop", "5": "adversarial"},
         ),
         "longmemeval": Benchmark(
             "LongMemEval: chats with an assistant, a haystack for each question",

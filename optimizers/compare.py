@@ -2,16 +2,13 @@
 
 import random
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import fmean
 
-from pydantic import ValidationError
+from stitchjam.data.errors import UsageError
+from stitchjam.data.records import Record
+from stitchjam.optimizers.rows import Report, Row
 
-from stitchjam.data.errors import DataError, UsageError
-from stitchjam.data.records import Record, first_error
-from stitchjam.optimizers.evaluate import Report, Row
-
-__all__ = ["Comparison", "compare", "read_report"]
+__all__ = ["Comparison", "compare"]
 
 _RESAMPLES = 2000
 
@@ -92,26 +89,3 @@ def _kinds(pairs: Sequence[tuple[Row, Row]]) -> dict[str, tuple[int, float, floa
         name: (len(some), round(fmean(a for a, _ in some), 6), round(fmean(b for _, b in some), 6))
         for name, some in of.items()
     }
-
-
-def read_report(path: Path) -> Report:
-    """The report of a file that `write_rows` wrote.
-
-    Raises:
-        UsageError: the file cannot be read.
-        DataError: a line is no row, or rows are in different metrics; the message names file and line.
-    """
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror}); write it with: stitchjam eval --out") from None
-    rows: list[Row] = []
-    for number, line in enumerate(lines, 1):
-        try:
-            rows.append(Row.model_validate_json(line))
-        except ValidationError as error:
-            where = f"{path}, line {number}"
-            raise DataError(f"{where}: no row of an evaluation ({first_error(error)}); evaluate again") from None
-    if len(metrics := {row.metric for row in rows}) != 1:
-        raise DataError(f"{path}: expected rows in one metric, found {len(metrics)}; evaluate again")
-    return Report(metric=metrics.pop(), rows=tuple(rows))

@@ -25,11 +25,12 @@ from stitchjam.data.atomic import whole_file
 from stitchjam.data.errors import UsageError
 from stitchjam.data.records import Question
 from stitchjam.optimizers.compare import Comparison, compare
-from stitchjam.optimizers.evaluate import Report, evaluate, write_rows
+from stitchjam.optimizers.evaluate import evaluate
 from stitchjam.optimizers.metrics import Metric
 from stitchjam.optimizers.plan import REHEARSED, Plan, make_plan
 from stitchjam.optimizers.publish import check_target, gate, place_for, write_artifact
 from stitchjam.optimizers.recipes import Recipe
+from stitchjam.optimizers.rows import Report, write_rows
 from stitchjam.optimizers.task import Task
 from stitchjam.programs.artifact import Manifest
 from stitchjam.programs.contract import contract_of, digest, predictors_of

@@ -1,40 +1,33 @@
-"""Turns a program and examples into a report that hides nothing: a failed example counts as zero and stays visible.
+"""Turns a program and questions into a report that hides nothing: a failed question counts as zero and stays visible.
 
 dspy's evaluator turns a revoked key into a score, runs slow examples twice, and loses all results at ten errors.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
-from typing import Any, Literal, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import dspy
 
 from stitchjam.backends.bindings import Bindings
 from stitchjam.backends.replay import replies
 from stitchjam.backends.usage import Budget, Ledger, Usage, metered
-from stitchjam.data.atomic import whole_file
-from stitchjam.data.errors import BackendError, ModelError, ModelOutputError, UsageError
-from stitchjam.data.records import Record
+from stitchjam.data.errors import BackendError, BudgetStop, ModelError, ModelOutputError, UsageError
 from stitchjam.data.secrets import hide_secrets
-from stitchjam.optimizers.metrics import Metric, cited
-from stitchjam.programs.step import map_ordered, settings_for
+from stitchjam.optimizers.each import each
+from stitchjam.optimizers.metrics import Metric, cited, recall_by_tokens
+from stitchjam.optimizers.rows import Outcome, Report, Row, Rows
+from stitchjam.programs.step import settings_for
 
-__all__ = [
-    "BACKEND_ERRORS",
-    "OUTPUT_ERRORS",
-    "Report",
-    "Row",
-    "Trial",
-    "evaluate",
-    "evaluate_kept",
-    "require_answers",
-    "write_rows",
-]
+__all__ = ["BACKEND_ERRORS", "OUTPUT_ERRORS", "Terms", "Trial", "evaluate", "evaluate_kept", "require_answers"]
 
 # A step of the user's own, or a plain dspy module, raises dspy's errors instead of ours.
 OUTPUT_ERRORS = (ModelOutputError, dspy.AdapterParseError)
 BACKEND_ERRORS = (BackendError, dspy.LMError)
+PATIENCE = 4  # requests in a row that fail for good; a hung or refused one now and then is that question's own failure
 
 
 class Trial(NamedTuple):
@@ -43,73 +36,27 @@ class Trial(NamedTuple):
     examples: Sequence[dspy.Example]
     metric: Metric
     history: str = ""
+    kinds: Mapping[str, str] = MappingProxyType({})  # what rows call a type of question, where it is only a number
 
 
-class Row(Record):
-    """One example: what came out and what it cost. `why` is the metric's reason, or the error.
+@dataclass(frozen=True)
+class _Asked:
+    """One question on its way; `budget` holds its deadline, where there is one."""
 
-    `history` is the one that was asked about, `kind` the benchmark's type of question, `metric` names what `value` is.
-    `note` is what the system says of its answer, such as that it saw a part of the history only.
-    """
+    trial: Trial
+    example: dspy.Example
+    budget: Budget | None
+    ledger: Ledger = field(default_factory=lambda: Ledger(dspy.settings.get("ledger")))
 
-    id: str
-    history: str = ""
-    kind: str = ""
-    metric: str = ""
-    outcome: Literal["ok", "output_error", "backend_error"]
-    value: float
-    why: str
-    note: str = ""
-    parts: dict[str, float] = {}
-    answer: str = ""
-    cited: tuple[str, ...] = ()
-    rounds: int = 0
-    calls: int = 0
-    cache_hits: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    seconds: float = 0.0
-    cost: float = 0.0
-
-
-class Report(Record):
-    """All rows of one evaluation."""
-
-    metric: str
-    rows: tuple[Row, ...]
-
-    @property
-    def score(self) -> float:
-        """Mean value over all rows, failures included as zero."""
-        return fmean(row.value for row in self.rows) if self.rows else 0.0
-
-    @property
-    def coverage(self) -> float:
-        """Share of rows that the program really answered."""
-        return fmean(row.outcome == "ok" for row in self.rows) if self.rows else 0.0
-
-    @property
-    def parts(self) -> dict[str, float]:
-        """Mean of each part of the metric, failures included as zero."""
-        names = sorted({name for row in self.rows for name in row.parts})
-        return {name: fmean(row.parts.get(name, 0.0) for row in self.rows) for name in names}
-
-    @property
-    def kinds(self) -> dict[str, tuple[int, float]]:
-        """Number of rows and score of each type of question, failures included as zero."""
-        names = sorted({row.kind for row in self.rows})
-        of = {name: [row.value for row in self.rows if row.kind == name] for name in names}
-        return {name: (len(values), fmean(values)) for name, values in of.items()}
-
-    def summary(self) -> dict[str, Any]:
-        """The figures, for `--json` and manifests: nothing in it depends on the machine."""
-        return {
-            "metric": self.metric,
-            "score": round(self.score, 6),
-            "n": len(self.rows),
-            "coverage": round(self.coverage, 6),
-            "parts": {name: round(value, 6) for name, value in self.parts.items()},
-        }
+    def row(self, outcome: Outcome, why: str, **fields: Any) -> Row:
+        """The row of this question."""
+        metric, use = self.trial.metric, self.ledger.total()
+        gold = metric.gold.get(self.example.id)
+        about = {"id": self.example.id, "history": self.trial.history, "metric": metric.name}
+        if gold:
+            about |= {"kind": self.trial.kinds.get(gold.kind, gold.kind), "question": gold.text}
+        known: dict[str, Any] = {"value": 0.0} | about | _usage(use) | fields
+        return Row(outcome=outcome, why=hide_secrets(why), **known)
 
 
 def evaluate(
@@ -125,43 +72,135 @@ def evaluate(
         program: takes the examples' inputs.
         examples: with an `id` that the metric's gold knows.
         threads: examples at once.
-        progress: called after each example, from its thread.
+        progress: called after each example, in the order in which they are done.
 
     Raises:
         BudgetStop: the ambient budget ended; replies so far are in the replay cache, so running again goes on.
     """
-
-    def one(example: dspy.Example) -> Row:
-        with metered() as ledger:
-            row = _run(program, example, metric)
-        row = row.model_copy(update=_usage(ledger.total()) | {"kind": metric.gold[row.id].kind, "metric": metric.name})
+    done: dict[Any, Row] = {}
+    for row in _rows(program, [Trial(examples, metric)], threads, None):
+        done[row.id] = row
         if progress is not None:
             progress(row)
-        return row
-
-    with dspy.context(trace=None):  # a trace would hold every prompt until the end
-        return Report(metric=metric.name, rows=tuple(map_ordered(one, examples, threads)))
+    return Report(metric=metric.name, rows=tuple(done[example.id] for example in examples))
 
 
-def evaluate_kept(  # noqa: PLR0913
+@dataclass(frozen=True)
+class Terms:
+    """How an evaluation is run.
+
+    Args:
+        bindings: models by step.
+        kept: file of the replies, so that a stopped run pays for no reply twice.
+        threads: questions at once.
+        deadline: seconds for one question.
+        calls, seconds, cost: the most that all may take.
+        ledger: counts the calls that are made, those of judges too.
+    """
+
+    bindings: Bindings
+    kept: Path
+    threads: int = 1
+    deadline: float | None = None
+    calls: int | None = None
+    seconds: float | None = None
+    cost: float | None = None
+    ledger: Ledger = field(default_factory=Ledger)
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """The settings in which programs run, from now on within the limits."""
+        budget = Budget(calls=self.calls, seconds=self.seconds, cost=self.cost, patience=PATIENCE)
+        with replies(self.kept), settings_for(self.bindings, self.threads), metered(self.ledger, budget):
+            yield
+
+
+def evaluate_kept(
     program: dspy.Module,
     trials: Iterable[Trial],
-    bindings: Bindings,
-    kept: Path,
-    threads: int = 1,
+    rows: Rows,
+    terms: Terms,
     progress: Callable[[Row], None] | None = None,
-) -> tuple[Report, Ledger]:
-    """`evaluate` on one history after the other under bindings, with replies kept in the file `kept`.
+) -> None:
+    """Run a program on questions about one history after the other, and add each row to its file.
 
-    A stopped run goes on, and a dead backend stops.
+    Args:
+        program: takes the examples' inputs.
+        trials: taken one by one, so that no two histories need be held at once.
+        rows: questions whose rows it has are not asked again.
+        terms: how.
+        progress: called after each question.
 
     Raises:
-        BudgetStop: the backend is out.
+        BudgetStop: the backend is out, or a limit is reached; the rows so far are kept.
     """
-    with replies(kept), settings_for(bindings, threads), metered(budget=Budget()) as ledger:
-        reports = [(one, evaluate(program, one.examples, one.metric, threads, progress)) for one in trials]
-        rows = (row.model_copy(update={"history": one.history}) for one, report in reports for row in report.rows)
-        return Report(metric=reports[0][0].metric.name if reports else "", rows=tuple(rows)), ledger
+    left = (
+        trial._replace(examples=[one for one in trial.examples if (trial.history, one.id) not in rows.done])
+        for trial in trials
+    )
+    with terms.open():
+        for row in _rows(program, left, terms.threads, terms.deadline):
+            rows.add(row)
+            if progress is not None:
+                progress(row)
+
+
+def _rows(program: dspy.Module, trials: Iterable[Trial], threads: int, deadline: float | None) -> Iterator[Row]:
+    """Rows in the order in which they are done."""
+
+    def asked() -> Iterator[_Asked]:
+        for trial in trials:
+            for example in trial.examples:
+                outer = dspy.settings.get("budget")
+                yield _Asked(trial, example, None if deadline is None else Budget(seconds=deadline, outer=outer))
+
+    # A trace would hold every prompt until the end.
+    with dspy.context(trace=None):
+        for one, row in each(lambda one: _run(program, one), asked(), threads, deadline):
+            yield row or _late(one, deadline)
+
+
+def _late(asked: _Asked, deadline: float | None) -> Row:
+    if asked.budget is not None:
+        asked.budget.end()
+    return asked.row("budget", f"no answer within {deadline:g} s; it was left behind. Raise --deadline to wait longer")
+
+
+def _run(program: dspy.Module, asked: _Asked) -> Row:
+    metric, example = asked.trial.metric, asked.example
+    if unrated := metric.unrated(metric.gold_of(example)):
+        return asked.row("not_rated", f"not rated: {unrated}")
+    with metered(asked.ledger, asked.budget):
+        try:
+            prediction = program(**example.inputs())
+        except OUTPUT_ERRORS as error:
+            return asked.row("parse_error", str(error))
+        except BACKEND_ERRORS as error:
+            return asked.row("lm_error", str(error))
+        except BudgetStop as stop:
+            if asked.budget is None or not asked.budget.ended:
+                raise
+            return asked.row("budget", str(stop))
+    with metered():  # a judge is no part of what is judged, nor of what that costs
+        return _judged(asked, prediction)
+
+
+def _judged(asked: _Asked, prediction: dspy.Prediction) -> Row:
+    metric, answer, context = asked.trial.metric, prediction.get("answer"), prediction.get("context")
+    said = {
+        "note": prediction.get("note") or "",
+        "answer": answer.text if answer else "",
+        "cited": cited(prediction),
+        "recall": recall_by_tokens(metric.gold_of(asked.example), prediction, metric.store),
+        "rounds": len(context.rounds) if context else 0,
+    }
+    try:
+        score = metric(asked.example, prediction)
+    except UsageError:
+        raise
+    except Exception as error:  # a judge's model, or a metric of the user's own: the answer stays, to be judged again
+        return asked.row("metric_error", f"the metric failed: {error}", **said)
+    return asked.row("ok", score.why, value=score.value, parts=score.parts, **said)
 
 
 def require_answers(report: Report, kept: Path) -> None:
@@ -170,44 +209,9 @@ def require_answers(report: Report, kept: Path) -> None:
     Raises:
         ModelError: with the first reason, and what to do about replies that were kept.
     """
-    if report.rows and not report.coverage:
+    if report.rated and not report.coverage:
         again = f"Mend that, delete {kept} and run again" if any(row.cache_hits for row in report.rows) else ""
-        raise ModelError(f"no question was answered; first: {report.rows[0].why} {again}".rstrip())
-
-
-def write_rows(path: Path, report: Report) -> None:
-    """Write one row a line (jsonl).
-
-    Raises:
-        UsageError: the file cannot be written.
-    """
-    try:
-        with whole_file(path) as file:
-            file.writelines(row.model_dump_json() + "\n" for row in report.rows)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written ({error.strerror}); choose another file") from None
-
-
-def _run(program: dspy.Module, example: dspy.Example, metric: Metric) -> Row:
-    try:
-        prediction = program(**example.inputs())
-    except OUTPUT_ERRORS as error:
-        return Row(id=example.id, outcome="output_error", value=0.0, why=hide_secrets(str(error)))
-    except BACKEND_ERRORS as error:
-        return Row(id=example.id, outcome="backend_error", value=0.0, why=hide_secrets(str(error)))
-    score = metric(example, prediction)
-    answer, context = prediction.get("answer"), prediction.get("context")
-    return Row(
-        id=example.id,
-        outcome="ok",
-        value=score.value,
-        why=score.why,
-        note=prediction.get("note") or "",
-        parts=score.parts,
-        answer=answer.text if answer else "",
-        cited=cited(prediction),
-        rounds=len(context.rounds) if context else 0,
-    )
+        raise ModelError(f"no question was answered; first: {report.rated[0].why} {again}".rstrip())
 
 
 def _usage(usage: Usage) -> dict[str, Any]:

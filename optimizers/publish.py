@@ -14,8 +14,8 @@ from stitchjam.data.errors import ArtifactError, UsageError
 from stitchjam.data.records import Question
 from stitchjam.data.secrets import find_secret
 from stitchjam.optimizers.compare import Comparison
-from stitchjam.optimizers.evaluate import Report
 from stitchjam.optimizers.leaks import leaks
+from stitchjam.optimizers.rows import Report
 from stitchjam.programs.artifact import SAMPLING, SCHEMA, Manifest, read_manifest, seal
 from stitchjam.programs.contract import contract_of, digest, placeholder_messages, predictors_of
 from stitchjam.programs.folder import set_aside, steady

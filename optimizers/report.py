@@ -14,8 +14,8 @@ from stitchjam.data.store import Store
 from stitchjam.data.text import one_line, printable
 from stitchjam.optimizers.compare import Comparison
 from stitchjam.optimizers.compile import Compiled
-from stitchjam.optimizers.evaluate import Report
 from stitchjam.optimizers.plan import Plan
+from stitchjam.optimizers.rows import Report
 from stitchjam.optimizers.show import table
 from stitchjam.programs.artifact import Manifest
 
@@ -59,6 +59,8 @@ def usage_rows(ledger: Ledger) -> list[dict[str, Any]]:
 
 def usage_table(ledger: Ledger) -> Table:
     """The ledger by step and model, with a sum."""
+    if not ledger.rows():
+        return Table(box=None)
     table = Table("step", "model", "calls", "cached", "failed", "tokens in", "out", "seconds", "cost", box=None)
     rows = [*((step, model, usage) for (step, model), usage in ledger.rows().items()), ("sum", "", ledger.total())]
     for step, model, use in rows:

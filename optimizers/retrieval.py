@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from stitchjam.data.cases import Case
 from stitchjam.data.errors import UsageError
 from stitchjam.data.index.ranking import Weights, top_k
 from stitchjam.data.progress import Tick
 from stitchjam.data.records import Record
-from stitchjam.data.sample import Case
 
 __all__ = ["SearchReport", "evaluate_search", "search_tables"]
 

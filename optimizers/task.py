@@ -12,7 +12,7 @@ from stitchjam.data.text import normalise
 from stitchjam.programs.artifact import PROGRAMS
 from stitchjam.programs.recall import recall
 
-__all__ = ["Task", "examples", "select"]
+__all__ = ["Task", "asked", "examples"]
 
 
 @dataclass(frozen=True)
@@ -52,27 +52,15 @@ def examples(program: str, questions: Iterable[Question], store: Store, k: int =
     if program not in PROGRAMS:
         raise UsageError(f"unknown program {program!r}; known: {', '.join(sorted(PROGRAMS))}")
     if program == "answerer":
-        return tuple(
-            dspy.Example(id=q.id, question=q.text, context=recall(q.text, store, k)).with_inputs("question", "context")
-            for q in questions
-        )
-    return tuple(
-        dspy.Example(id=q.id, question=q.text, store=store).with_inputs("question", "store") for q in questions
-    )
+        rows = ({"id": q.id, "question": asked(q), "context": recall(q.text, store, k)} for q in questions)
+        return tuple(dspy.Example(**row).with_inputs("question", "context") for row in rows)
+    rows = ({"id": q.id, "question": asked(q), "store": store} for q in questions)
+    return tuple(dspy.Example(**row).with_inputs("question", "store") for row in rows)
 
 
-def select(questions: Iterable[Question], split: str, limit: int | None = None) -> tuple[Question, ...]:
-    """The first `limit` questions of a split, or of "all".
+def asked(question: Question) -> str:
+    """A question as a program gets it: with the day on which it is asked, where that is known.
 
-    Raises:
-        UsageError: there are none.
+    "How long ago" has no other answer; LongMemEval shows it too.
     """
-    questions = tuple(questions)
-    if not questions:
-        raise UsageError("there are no questions; give --questions, or neither a history nor questions for the sample")
-    chosen = tuple(question for question in questions if split in ("all", question.split))
-    if not chosen:
-        known = sorted({question.split for question in questions} - {""})
-        hint = f'use one of {", ".join(["all", *known])}, or add "split": "{split}" to questions'
-        raise UsageError(f"no question has the split {split!r}; {hint}")
-    return chosen[:limit]
+    return f"{question.text} (asked on {question.time[:10]})" if question.time else question.text

@@ -20,6 +20,7 @@ from stitchjam.backends.bindings import Bindings
 from stitchjam.data import errors
 from stitchjam.data.readers import write_questions, write_sessions
 from stitchjam.data.sample import load_data
+from stitchjam.optimizers.rows import read_report
 
 TESTS = Path(__file__).parent
 QUESTION = "At what time did the last ferry leave Ardle Island, which ended the idea of a birthday picnic there?"
@@ -148,25 +149,30 @@ def test_eval_limit_and_split(run, script):
 def test_eval_writes_rows_into_new_folders(run, script, small):
     script()
     assert run("eval", *small, "--out", "new/rows.jsonl")[0] == 0
-    rows = [json.loads(line) for line in Path("new/rows.jsonl").read_text().splitlines()]
-    assert [row["id"] for row in rows] == ["q25", "q26", "q27", "q28"]
+    assert [row.id for row in read_report(Path("new/rows.jsonl")).rows] == ["q25", "q26", "q27", "q28"]
 
 
-def test_eval_rows_that_cannot_be_written_are_one_line_and_the_replies_are_kept(run, script, small):
+def test_rows_that_cannot_be_written_are_said_before_a_model_is_asked(run, script, small):
     lm = script()
     Path("file").touch()
     code, _, err = run("eval", *small, "--out", "file/rows.jsonl")
     assert code == 2 and "Traceback" not in err and "cannot be written" in err.splitlines()[-1]
-    calls = len(lm.engine.calls)
-    assert run("eval", *small, "--out", "rows.jsonl")[0] == 0 and len(lm.engine.calls) == calls
+    assert lm.engine.calls == []
 
 
 def test_eval_again_asks_nothing_twice(run, script, small):
     lm = script()
     first = json.loads(run("eval", *small, "--json")[1])
-    again = json.loads(run("eval", *small, "--json")[1])
-    assert len(lm.engine.calls) == 4 and first["score"] == again["score"]
-    assert [row["cache_hits"] for row in again["usage"]] == [4]
+    code, out, err = run("eval", *small, "--json")
+    assert code == 0 and len(lm.engine.calls) == 4 and "holds 4 of 4 rows; 0 are left" in err
+    assert json.loads(out) == first | {"usage": []}
+
+
+def test_replies_are_kept_apart_from_rows(run, script, small):
+    lm = script()
+    run("eval", *small, "--out", "one.jsonl")
+    found = json.loads(run("eval", *small, "--out", "two.jsonl", "--json")[1])
+    assert len(lm.engine.calls) == 4 and [row["cache_hits"] for row in found["usage"]] == [4]
 
 
 def test_eval_in_threads(run, script, small):

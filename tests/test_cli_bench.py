@@ -11,6 +11,7 @@ from stitchjam.backends import bindings as bindings_module
 from stitchjam.backends.bindings import Bindings
 from stitchjam.backends.scripted import scripted_lm
 from stitchjam.data.benchmarks import BENCHMARKS
+from stitchjam.optimizers.rows import read_report
 
 
 @pytest.fixture(autouse=True)
@@ -100,8 +101,8 @@ def test_a_program_is_judged_on_many_histories_by_the_metric_of_the_benchmark(ru
     found = as_json(run("eval", *hotpots, "--out", "rows.jsonl", "--json"))
     assert (found["metric"], found["n"], found["score"], found["coverage"]) == ("qa_f1", 4, 1.0, 1.0)
     assert found["kinds"] == {"bridge": {"n": 2, "score": 1.0}, "comparison": {"n": 2, "score": 1.0}}
-    rows = [json.loads(line) for line in Path("rows.jsonl").read_text("utf-8").splitlines()]
-    assert [(row["id"], row["history"], row["kind"]) for row in rows] == [
+    rows = read_report(Path("rows.jsonl")).rows
+    assert [(row.id, row.history, row.kind) for row in rows] == [
         ("h0", "h0", "bridge"),
         ("h1", "h1", "bridge"),
         ("h2", "h2", "comparison"),
@@ -117,7 +118,7 @@ def test_some_questions_are_chosen_by_chance_and_the_same_each_time(run, hotpots
     ids = []
     for _ in range(2):
         run("eval", *hotpots, "--limit", "2", "--out", "rows.jsonl")
-        ids.append([json.loads(line)["id"] for line in Path("rows.jsonl").read_text("utf-8").splitlines()])
+        ids.append([row.id for row in read_report(Path("rows.jsonl")).rows])
     assert ids[0] == ids[1] and len(ids[0]) == 2
 
 
@@ -150,8 +151,7 @@ def test_systems_are_judged_on_a_benchmark_like_programs(run, hotpots, script, s
 def test_a_context_that_was_cut_is_said_in_its_row(run, hotpots, script):
     script(answer_question={"sources": ["c1"], "answer": "Norway"})
     run("eval", *hotpots, "--system", "full_context", "--tokens", "20", "--out", "rows.jsonl")
-    rows = [json.loads(line) for line in Path("rows.jsonl").read_text("utf-8").splitlines()]
-    assert {row["note"] for row in rows} == {"the newest 1 of 3 turns"}
+    assert {row.note for row in read_report(Path("rows.jsonl")).rows} == {"the newest 1 of 3 turns"}
 
 
 def test_an_unknown_system_is_refused(run, hotpots):

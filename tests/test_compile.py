@@ -24,6 +24,7 @@ from stitchjam.backends.usage import Budget
 from stitchjam.data.errors import BudgetStop, UsageError
 from stitchjam.optimizers.compile import compile_program, plan_only
 from stitchjam.optimizers.recipes import make_recipe
+from stitchjam.optimizers.rows import read_report
 from stitchjam.programs.artifact import load, open_program, read_manifest
 from stitchjam.programs.contract import predictors_of, signature_of
 
@@ -88,8 +89,8 @@ def test_a_failing_example_in_the_compiled_program_is_refused(tmp_path):
 def test_the_run_folder_holds_both_reports(tmp_path):
     job = make_job(tmp_path, DATA, oracle_lm(DATA))
     compile_program(job)
-    rows = [json.loads(line) for line in (job.folder / "compiled.jsonl").read_text().splitlines()]
-    assert [row["id"] for row in rows] == [example.id for example in job.task.held_out]
+    rows = read_report(job.folder / "compiled.jsonl").rows
+    assert [row.id for row in rows] == [example.id for example in job.task.held_out]
     assert (job.folder / "seed.jsonl").exists()
 
 

@@ -11,9 +11,10 @@ from oracle import field
 
 from stitchjam.backends.usage import Budget, Ledger, metered
 from stitchjam.data.errors import BudgetStop, DataError, UsageError
-from stitchjam.optimizers.compare import compare, read_report
-from stitchjam.optimizers.evaluate import Report, Row, evaluate, write_rows
+from stitchjam.optimizers.compare import compare
+from stitchjam.optimizers.evaluate import evaluate
 from stitchjam.optimizers.metrics import AnswerF1
+from stitchjam.optimizers.rows import Report, Row, read_report, write_rows
 from stitchjam.optimizers.task import examples
 from stitchjam.programs.answer import Answerer
 
@@ -39,7 +40,7 @@ def failing_on(number: int, reply):
 
 @pytest.mark.parametrize(
     ("reply", "outcome"),
-    [("no json", "output_error"), (lm15.InvalidRequestError("too long"), "backend_error")],
+    [("no json", "parse_error"), (lm15.InvalidRequestError("too long"), "lm_error")],
 )
 def test_a_failing_example_counts_zero_and_stays_in_the_report(reply, outcome):
     with dspy.context(lm=failing_on(1, reply)):
@@ -61,7 +62,7 @@ class Plain(dspy.Module):
 
 
 @pytest.mark.parametrize(
-    ("reply", "outcome"), [("no json", "output_error"), (lm15.InvalidRequestError("bad"), "backend_error")]
+    ("reply", "outcome"), [("no json", "parse_error"), (lm15.InvalidRequestError("bad"), "lm_error")]
 )
 def test_a_failing_plain_dspy_module_does_not_end_the_evaluation(reply, outcome):
     def fail(call):
@@ -152,7 +153,7 @@ def test_an_evaluation_keeps_no_trace_of_its_prompts():
 def test_rows_are_written_as_jsonl_and_folders_are_made(tmp_path):
     report = scored(1, 0.5)
     write_rows(tmp_path / "new" / "rows.jsonl", report)
-    lines = (tmp_path / "new" / "rows.jsonl").read_text().splitlines()
+    lines = (tmp_path / "new" / "rows.jsonl").read_text().splitlines()[1:]
     assert [Row.model_validate_json(line) for line in lines] == list(report.rows)
 
 
@@ -163,7 +164,9 @@ def test_rows_that_cannot_be_written_are_a_usage_error(tmp_path):
 
 
 def scored(*values: float, ids: str = "abcdefgh") -> Report:
-    rows = tuple(Row(id=key, outcome="ok", value=value, why="") for key, value in zip(ids, values, strict=False))
+    rows = tuple(
+        Row(id=key, metric="m", outcome="ok", value=value, why="") for key, value in zip(ids, values, strict=False)
+    )
     return Report(metric="m", rows=rows)
 
 
@@ -223,14 +226,16 @@ def test_a_report_is_read_as_it_was_written(tmp_path):
 @pytest.mark.parametrize(
     ("content", "part"),
     [
-        (b"", "expected rows in one metric, found 0"),
-        (b'{"id": "a"}', "line 1: no row of an evaluation"),
-        (b"\xff", "line 1: no row"),
-        (b'{"id": "a", "outcome": "ok", "value": 1, "why": ""}\n{"id"', "line 2: no row"),
+        (b"", "no rows of an evaluation"),
+        (b"\n", "no rows of an evaluation"),
+        (b'{"id": "a", "outcome": "ok", "value": 1, "why": ""}\n', "no rows of an evaluation, or of an older version"),
+        (b"\xff\n", "no rows of an evaluation"),
+        (b'{"run": {"metric": "m"}}\n{"id": "a"}\n', "line 2: no row of an evaluation"),
+        (b'{"run": {"metric": "m"}}\n{"id"\n', "line 2: no row"),
+        (b'{"run": {"metric": "m"}}\n\xff\n', "line 2: no row"),
         (
-            b'{"id": "a", "metric": "m", "outcome": "ok", "value": 1, "why": ""}\n'
-            b'{"id": "b", "metric": "n", "outcome": "ok", "value": 1, "why": ""}',
-            "found 2",
+            b'{"run": {"metric": "m"}}\n{"id": "a", "metric": "n", "outcome": "ok", "value": 1, "why": ""}\n',
+            "line 2: a row in 'n' among rows in 'm'",
         ),
     ],
 )

@@ -5,12 +5,13 @@ import pytest
 from stitchjam.backends import models
 from stitchjam.backends.bindings import bind_model
 from stitchjam.backends.usage import Budget, metered
+from stitchjam.data.cases import select
 from stitchjam.data.sample import load_data
 from stitchjam.optimizers.compile import Job, compile_program
 from stitchjam.optimizers.demo import MODEL
 from stitchjam.optimizers.metrics import AnswerF1, EndMetric
 from stitchjam.optimizers.recipes import make_recipe
-from stitchjam.optimizers.task import Task, select
+from stitchjam.optimizers.task import Task
 from stitchjam.programs.answer import Answerer, MemoryAgent, OneShot
 from stitchjam.programs.artifact import load
 from stitchjam.programs.step import settings_for

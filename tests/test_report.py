@@ -11,7 +11,6 @@ from stitchjam.data.errors import ArtifactError
 from stitchjam.data.records import Answer, Context, Round
 from stitchjam.data.sample import load_data
 from stitchjam.optimizers.compare import Comparison
-from stitchjam.optimizers.evaluate import Report, Row
 from stitchjam.optimizers.plan import Plan
 from stitchjam.optimizers.report import (
     answer_lines,
@@ -26,6 +25,7 @@ from stitchjam.optimizers.report import (
     usage_rows,
     usage_table,
 )
+from stitchjam.optimizers.rows import Report, Row
 from stitchjam.programs.artifact import SCHEMA, Manifest
 from stitchjam.programs.render import quoted
 
@@ -115,11 +115,11 @@ def test_a_comparison_in_two_lines():
 def test_a_report_counts_failures():
     rows = (
         Row(id="q1", outcome="ok", value=1.0, why="right", parts={"f1": 1.0}),
-        Row(id="q2", outcome="output_error", value=0.0, why="no [json]"),
+        Row(id="q2", outcome="parse_error", value=0.0, why="no [json]"),
     )
     report = Report(metric="answer_f1", rows=rows)
     assert report_line(report) == "answer_f1 0.500 on 2 questions; answered 50%; f1 0.500"
-    assert "output_error" in shown(report_table(report))
+    assert "parse_error" in shown(report_table(report))
 
 
 def test_an_answer_with_the_turns_it_cites():

@@ -2,11 +2,11 @@
 
 import pytest
 
+from stitchjam.data.cases import Case
 from stitchjam.data.errors import UsageError
 from stitchjam.data.ids import build_session
 from stitchjam.data.index.ranking import Weights
 from stitchjam.data.records import History, Question
-from stitchjam.data.sample import Case
 from stitchjam.data.store import Store
 from stitchjam.optimizers import retrieval
 from stitchjam.optimizers.retrieval import evaluate_search, search_tables

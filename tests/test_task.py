@@ -7,11 +7,12 @@ import dspy
 import pytest
 from pydantic import BaseModel
 
+from stitchjam.data.cases import select
 from stitchjam.data.errors import UsageError
 from stitchjam.data.records import Question
 from stitchjam.data.sample import load_data
 from stitchjam.data.store import Store
-from stitchjam.optimizers.task import Task, examples, select
+from stitchjam.optimizers.task import Task, examples
 
 DATA = load_data()
 

@@ -1,13 +1,17 @@
 """Counting and limits: exact in threads, exact by step, and not to be swallowed by an optimizer."""
 
+import threading
 import time
+from itertools import count
 
 import dspy
 import pytest
+from dspy import lm15
 
-from stitchjam.backends.scripted import scripted_lm
+from stitchjam.backends.engine import make_lm
+from stitchjam.backends.scripted import ScriptedEngine, scripted_lm
 from stitchjam.backends.usage import Budget, Ledger, Usage, metered, settle
-from stitchjam.data.errors import BudgetStop
+from stitchjam.data.errors import BackendError, BudgetStop
 from stitchjam.programs.step import Step, map_ordered
 from stitchjam.signatures.answer import AnswerQuestion
 from stitchjam.signatures.jam import BrowseSource
@@ -155,3 +159,94 @@ def test_a_stop_leaves_random_search(threads, capfd):
     with dspy.context(lm=lm()), metered(budget=Budget(calls=15)) as ledger, pytest.raises(BudgetStop):
         optimizer.compile(Step(AnswerQuestion), trainset=EXAMPLES, valset=EXAMPLES)
     assert calls_in_the_end(ledger, 15) == 15
+
+
+def test_what_a_part_of_a_budget_spends_is_spent_by_the_whole():
+    whole = Budget(calls=3)
+    with dspy.context(lm=lm()), metered(budget=Budget(calls=2, outer=whole)):
+        ask(1)
+        ask(2)
+        with pytest.raises(BudgetStop, match="2 of 2 calls"):
+            ask(3)
+    assert (whole.spent.calls, whole.ended) == (2, False) and whole.spent.output_tokens > 0
+    part = Budget(calls=2, outer=whole)
+    with dspy.context(lm=lm()), metered(budget=part):
+        ask(4)
+        with pytest.raises(BudgetStop, match="3 of 3 calls"):
+            ask(5)
+    assert whole.ended and not part.ended
+
+
+def test_nothing_more_is_called_under_a_budget_that_was_ended():
+    part = Budget(seconds=60, outer=Budget())
+    part.end()
+    with dspy.context(lm=lm()), metered(budget=part) as ledger, pytest.raises(BudgetStop):
+        ask(1)
+    assert part.ended and ledger.total().calls == 0
+
+
+def failing(*fail: int):
+    """A model whose requests of these numbers time out."""
+    numbers = count()
+
+    def answer(call):
+        if next(numbers) in fail:
+            raise lm15.TimeoutError("too slow")
+        return ANSWER
+
+    return scripted_lm({"answer_question": answer})
+
+
+def test_a_request_that_fails_now_and_then_is_no_outage():
+    with dspy.context(lm=failing(1, 2, 4, 5)), metered(budget=Budget(patience=2, outer=None)):
+        outcomes = []
+        for n in range(7):
+            try:
+                outcomes.append(ask(n).reply.answer)
+            except BackendError as error:
+                outcomes.append(str(error))
+    assert [outcome == "yes" for outcome in outcomes] == [True, False, False, True, False, False, True]
+
+
+def test_a_backend_that_fails_too_often_in_a_row_is_out_for_all_parts_of_a_budget():
+    whole = Budget(patience=2)
+    with dspy.context(lm=failing(*range(9))):
+        for n in range(2):
+            with metered(budget=Budget(seconds=60, outer=whole)), pytest.raises(BackendError):
+                ask(n)
+        with metered(budget=Budget(seconds=60, outer=whole)), pytest.raises(BudgetStop, match="backend out"):
+            ask(3)
+
+
+def test_a_budget_has_no_patience_unless_told():
+    with dspy.context(lm=failing(0)), metered(budget=Budget()), pytest.raises(BudgetStop, match="backend out"):
+        ask(1)
+
+
+def test_a_key_that_is_refused_is_an_outage_at_once():
+    def refuse(call):
+        raise lm15.AuthError("who are you")
+
+    refusing = scripted_lm({"answer_question": refuse})
+    with dspy.context(lm=refusing), metered(budget=Budget(patience=9)), pytest.raises(BudgetStop):
+        ask(1)
+
+
+def test_an_endpoint_gets_as_many_requests_at_once_as_it_can_take():
+    busy, most, lock = 0, 0, threading.Lock()
+
+    def slow(call):
+        nonlocal busy, most
+        with lock:
+            busy += 1
+            most = max(most, busy)
+        time.sleep(0.02)
+        with lock:
+            busy -= 1
+        return ANSWER
+
+    engine = ScriptedEngine({"answer_question": slow}, parallel=2)
+    with dspy.context(lm=make_lm(engine.endpoint, engine)), metered() as ledger:
+        map_ordered(ask, range(8), threads=8)
+    assert most == 2 and ledger.total().calls == 8
+    assert ledger.total().seconds < 8 * 0.05  # waiting for a turn is no time of the model

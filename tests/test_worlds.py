@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from made_worlds import make, said, stated
 
+from stitchjam.data.cases import load_cases
 from stitchjam.data.digest import file_hash
 from stitchjam.data.errors import DataError, UsageError
 from stitchjam.data.readers import read_questions, read_sessions
-from stitchjam.data.sample import load_cases
 from stitchjam.data.text import normalise
 from stitchjam.data.worlds.asking import FAMILIES
 from stitchjam.data.worlds.dates import read_date

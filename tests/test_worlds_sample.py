@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from stitchjam.data.sample import load_cases
+from stitchjam.data.cases import load_cases
 from stitchjam.data.worlds.asking import FAMILIES
 from stitchjam.data.worlds.checks import answer_from, faults
 from stitchjam.data.worlds.folder import read_worlds

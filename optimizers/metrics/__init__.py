@@ -19,6 +19,7 @@ from stitchjam.optimizers.metrics.evidence import (
     EvidenceRecall,
     SpanSupport,
     cited,
+    recall_by_tokens,
 )
 from stitchjam.optimizers.metrics.locomo import LocomoF1, LocomoGam
 
@@ -46,4 +47,5 @@ __all__ = [
     "check_fit",
     "cited",
     "make_metric",
+    "recall_by_tokens",
 ]

@@ -56,6 +56,16 @@ class Metric(ABC):
         """The score of a prediction for an example.
 
         Raises:
+            UsageError: from `gold_of`.
+        """
+        gold = self.gold_of(example)
+        reason = self.unrated(gold)
+        return skipped(reason, *self.parts) if reason else self.score(gold, prediction)
+
+    def gold_of(self, example: dspy.Example) -> Question:
+        """The question of an example.
+
+        Raises:
             UsageError: the example has no id that the gold table knows.
         """
         key = example.get("id")
@@ -63,9 +73,7 @@ class Metric(ABC):
             raise UsageError(
                 f"metric {self.name!r} has no gold for example id {key!r}; give examples their question id"
             )
-        gold = self.gold[key]
-        reason = self.unrated(gold)
-        return skipped(reason, *self.parts) if reason else self.score(gold, prediction)
+        return self.gold[key]
 
     def as_float(self, example: dspy.Example, prediction: dspy.Prediction, trace: Any = None, *rest: Any) -> float:
         """For evaluation."""

@@ -1,6 +1,7 @@
 """Turns what a prediction cites into figures about evidence, without a model: what was found, and whether it holds."""
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any, Literal
 
 import dspy
@@ -26,10 +27,12 @@ __all__ = [
     "cited",
     "gold_at",
     "holds",
+    "recall_by_tokens",
 ]
 
 Level = Literal["session", "turn"]
 _SHOWN, _LENGTH = 3, 60
+BUDGETS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)  # tokens
 
 
 def _source(prediction: dspy.Prediction) -> Context | Answer:
@@ -61,6 +64,24 @@ def _turn(turn_id: str, store: Store) -> Turn | None:
         return store.turn(turn_id)
     except UsageError:
         return None
+
+
+def _ends(turn_ids: Iterable[str], store: Store) -> list[tuple[str, int]]:
+    """Ids of turns with the tokens of a context up to their end; "speaker: text" and a line break each."""
+    turns = _turns(turn_ids, store)
+    ends = accumulate(count_tokens(f"{turn.speaker}: {turn.text}") + 1 for turn in turns)
+    return [(turn.id, end) for turn, end in zip(turns, ends, strict=True)]
+
+
+def recall_by_tokens(gold: Question, prediction: dspy.Prediction, store: Store) -> dict[int, float]:
+    """Share of the gold turns among the cited ones that fit into so many tokens, for several budgets.
+
+    It is empty for a question without gold turns. See `EvidenceAtBudget`.
+    """
+    wanted, ends = set(gold.evidence), _ends(cited(prediction), store)
+    return {
+        tokens: _ratio({one for one, end in ends if end <= tokens} & wanted, wanted) for tokens in BUDGETS if wanted
+    }
 
 
 def _turns(turn_ids: Iterable[str], store: Store) -> list[Turn]:
@@ -163,22 +184,14 @@ class EvidenceAtBudget(Metric):
     def score(self, gold: Question, prediction: dspy.Prediction) -> Score:
         """See `Metric.score`."""
         ids = cited(prediction)
-        fitting, wanted = self._fitting(ids), set(gold.evidence)
+        wanted = set(gold.evidence)
+        fitting = {one for one, end in _ends(ids, self.store) if end <= self.tokens}
         value = _ratio(fitting & wanted, wanted)
         late = _named("cited too late", [one for one in ids if one in wanted - fitting], self.store)
         missed = _named("not cited", sorted(wanted - set(ids)), self.store)
         fits = f"{len(fitting)} of {len(ids)} turns fit into {self.tokens} tokens"
         why = f"{len(fitting & wanted)} of {len(wanted)} gold turns are among them"
         return Score(value, f"{fits}; {why}{late}{missed}", {"recall": value, "fitting": _ratio(fitting, set(ids))})
-
-    def _fitting(self, ids: Iterable[str]) -> set[str]:
-        left, fitting = self.tokens, set()
-        for turn in _turns(ids, self.store):
-            left -= count_tokens(f"{turn.speaker}: {turn.text}") + 1
-            if left < 0:
-                break
-            fitting.add(turn.id)
-        return fitting
 
     def describe(self) -> dict[str, Any]:
         """See `Metric.describe`."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from stitchjam.data.sample import load_cases
+from stitchjam.data.cases import load_cases
 from stitchjam.optimizers.progress import counts_shown
 from stitchjam.optimizers.retrieval import evaluate_search, search_tables
 

@@ -1,0 +1,247 @@
+"""Commands that judge: eval, with compare and report."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stitchjam.cli.shared import (
+    CONFIG,
+    METRIC_HELP,
+    Calls,
+    Config,
+    Dollars,
+    EffortName,
+    HistoryFile,
+    Json,
+    MemoryPath,
+    Minutes,
+    Model,
+    ProgramName,
+    QuestionsFile,
+    Runs,
+    Threads,
+    app,
+    kept_folder,
+    memory_of,
+    result,
+    say,
+)
+from stitchjam.data.errors import BudgetStop, UsageError
+
+__all__: list[str] = []
+
+EVAL_HELP = "Score a program on questions with gold answers and evidence, or search on the evidence alone."
+SYSTEM_HELP = (
+    "program: that of --program. closed_book, full_context, bm25, hybrid, researcher: what to compare with. "
+    "search: how much evidence search finds, without a model."
+)
+MetricOf = Annotated[
+    str | None, typer.Option("--metric", help=f"{METRIC_HELP} [default: the benchmark's, or answer_f1]")
+]
+Bench = Annotated[
+    str | None, typer.Option(help="Ask a benchmark: worlds, locomo, longmemeval, came, hotpotqa, sessions.")
+]
+Data = Annotated[Path | None, typer.Option(help="Your copy of it. [default: the sample of worlds]")]
+System = Annotated[str, typer.Option(help=SYSTEM_HELP)]
+K = Annotated[int, typer.Option("-k", min=1, help="Of bm25 and hybrid: turns that they find.")]
+Tokens = Annotated[int, typer.Option(min=1, help="Of full_context: tokens that it shows.")]
+Split = Annotated[str | None, typer.Option(help="train, held_out or all. [default: held_out; of search: all]")]
+Limit = Annotated[int | None, typer.Option(min=1, help="At most so many questions.")]
+Seed = Annotated[int, typer.Option(help="Of the choice that --limit makes in a benchmark.")]
+Out = Annotated[Path | None, typer.Option(help="One row a question (jsonl). [default: in the folder of --runs]")]
+Name = Annotated[str | None, typer.Option(help="What reports call it. [default: system and settings]")]
+Deadline = Annotated[float, typer.Option(min=0.1, help="Seconds for one question; then it counts as 0.")]
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Ask questions again that failed.")]
+Encoder = Annotated[str, typer.Option(help="Of search: static, bge-m3, flag:MODEL or none.")]
+ChooseWeights = Annotated[
+    bool, typer.Option("--choose-weights", help="Of search: choose its weights on all histories but the scored one.")
+]
+RowFile = Annotated[Path, typer.Argument(help="Rows that eval --out wrote.")]
+
+
+eval_app = typer.Typer(invoke_without_command=True, help=EVAL_HELP)
+app.add_typer(eval_app, name="eval")
+
+
+@eval_app.callback()
+def evaluate_program(
+    context: typer.Context,
+    program: ProgramName = "answerer",
+    metric: MetricOf = None,
+    bench: Bench = None,
+    data: Data = None,
+    system: System = "program",
+    k: K = 10,
+    tokens: Tokens = 8192,
+    memory: MemoryPath = None,
+    history: HistoryFile = None,
+    questions: QuestionsFile = None,
+    split: Split = None,
+    limit: Limit = None,
+    seed: Seed = 0,
+    effort: EffortName = "low",
+    model: Model = None,
+    config: Config = CONFIG,
+    out: Out = None,
+    name: Name = None,
+    deadline: Deadline = 1800,
+    calls: Calls = None,
+    minutes: Minutes = None,
+    dollars: Dollars = None,
+    retry_failed: RetryFailed = False,
+    encoder: Encoder = "static",
+    choose_weights: ChooseWeights = False,
+    runs: Runs = None,
+    threads: Threads = 1,
+    as_json: Json = False,
+) -> None:
+    """Score a program on questions with gold answers and evidence, or search on the evidence alone."""
+    if context.invoked_subcommand:
+        return
+    memory = memory_of(memory, history, questions)
+    chosen = split or ("all" if bench or system == "search" else "held_out")
+    cases = _cases(bench, data, (history, questions, memory), (chosen, limit, seed), encoder)
+    if system == "search":
+        return _evaluate_search(cases, choose_weights, as_json)
+    from stitchjam.backends.bindings import open_bindings
+    from stitchjam.optimizers.evaluate import Terms
+    from stitchjam.optimizers.metrics import check_fit
+    from stitchjam.optimizers.rows import FAILED, Rows
+    from stitchjam.optimizers.run import describe_run
+
+    kind, loaded, label = _system(system, program, effort, k, tokens)
+    judge = _judge(metric, bench)
+    check_fit(judge((), None), kind)
+    kept, bindings = kept_folder(runs, memory) / "eval", open_bindings(config, model, say)
+    about = {"name": name or label, "bench": bench or ""}
+    run = describe_run(loaded, judge((), None), cases, bindings, about)
+    rows = Rows(out or kept / f"{run.id}.jsonl", run, cases.keys)
+    if retry_failed:
+        rows.drop(FAILED)
+    budget = {"calls": calls, "seconds": minutes and minutes * 60, "cost": dollars}
+    terms = Terms(bindings, kept / "replies.jsonl", threads, deadline, **budget)
+    _evaluate(loaded, _trials(cases, kind, judge, bench, rows), rows, terms, as_json)
+
+
+def _cases(
+    bench: str | None, data: Path | None, own: tuple[Any, Any, Any], which: tuple[str, int | None, int], encoder: str
+) -> Any:
+    """Histories with the questions to ask: of a benchmark, or of files or a memory of the user's own."""
+    from stitchjam.data.cases import bench_cases, own_cases
+    from stitchjam.data.console import working
+
+    if data and not bench:
+        raise UsageError("--data is the file or folder of a benchmark; name it with --bench, or give --history")
+    if bench and any(own):
+        raise UsageError("--bench brings its own histories and questions; leave out --history, --questions, --memory")
+    split, limit, seed = which
+    with working(sys.stderr, "reading"):
+        if bench:
+            return bench_cases(bench, data, split, limit, seed, encoder)
+        return own_cases(*own, split, limit, encoder)
+
+
+def _system(system: str, program: str, effort: Any, k: int, tokens: int) -> tuple[str, Any, str]:
+    """The kind of program that a system is, the system, and what to call it."""
+    from stitchjam.programs.artifact import open_program
+    from stitchjam.programs.systems import open_system
+
+    if system == "program":
+        return *open_program(program, effort), program
+    settings = {"full_context": f" {tokens} tokens", "bm25": f" k={k}", "hybrid": f" k={k}", "researcher": f" {effort}"}
+    return "memory_agent", open_system(system, effort, k, tokens), system + settings.get(system, "")
+
+
+def _judge(metric: str | None, bench: str | None) -> Any:
+    """What makes a metric from questions and a store."""
+    from stitchjam.data.benchmarks import BENCHMARKS
+    from stitchjam.optimizers.metrics import make_metric
+
+    name = metric or (BENCHMARKS[bench].metric if bench else "answer_f1")
+    return lambda questions, store: make_metric(name, questions, store)
+
+
+def _trials(cases: Any, program: str, judge: Any, bench: str | None, rows: Any) -> Iterator[Any]:
+    """What is left to ask, one history at a time."""
+    from stitchjam.data.benchmarks import BENCHMARKS
+    from stitchjam.optimizers.evaluate import Trial
+    from stitchjam.optimizers.task import examples
+
+    kinds = BENCHMARKS[bench].kinds if bench else {}
+    for case in cases.open():
+        left = [one for one in case.questions if (case.name, one.id) not in rows.done]
+        if left:
+            yield Trial(examples(program, left, case.store), judge(left, case.store), case.name, kinds)
+
+
+def _evaluate(program: Any, trials: Iterator[Any], rows: Any, terms: Any, as_json: bool) -> None:
+    """Evaluate with progress and show the result, also of a run that was stopped."""
+    from stitchjam.data.console import resumable
+    from stitchjam.optimizers.evaluate import evaluate_kept, require_answers
+    from stitchjam.optimizers.progress import progress_shown
+
+    left, stop = rows.run.asked - len(rows.done), None
+    if rows.done:
+        say(f"{rows.path} holds {len(rows.done)} of {rows.run.asked} rows; {left} are left")
+    with resumable(), progress_shown(sys.stderr, {"eval": left}) as tick:
+        try:
+            evaluate_kept(program, trials, rows, terms, lambda row: tick("eval", row.id, row.value))
+        except BudgetStop as reached:
+            stop = reached
+    report = rows.settle()
+    if report.rows or not stop:
+        _show(report, terms.ledger, as_json)
+    say(f"rows: {rows.path}")
+    if stop:
+        raise stop
+    require_answers(report, terms.kept)
+
+
+def _show(report: Any, ledger: Any, as_json: bool) -> None:
+    from stitchjam.optimizers.report import kinds_table, report_line, report_table, usage_rows, usage_table
+
+    kinds = {kind: {"n": n, "score": round(score, 6)} for kind, (n, score) in report.kinds.items()}
+    result(
+        as_json,
+        report.summary() | {"kinds": kinds, "usage": usage_rows(ledger)},
+        report_table(report),
+        kinds_table(report),
+        usage_table(ledger),
+        report_line(report),
+    )
+
+
+@eval_app.command("compare")
+def eval_compare(
+    first: RowFile,
+    second: Annotated[Path, typer.Argument(help="Rows of another system on the same questions.")],
+    as_json: Json = False,
+) -> None:
+    """How much better the second is, with an interval from a paired bootstrap over histories or questions."""
+    from stitchjam.optimizers.compare import compare
+    from stitchjam.optimizers.report import kind_changes
+    from stitchjam.optimizers.rows import read_report
+
+    before, after = read_report(first), read_report(second)
+    found = compare(before, after)
+    drawn = f"{found.clusters} histories" if found.clusters else f"{found.n} questions"
+    result(
+        as_json,
+        {"metric": before.metric, **found.model_dump(mode="json")},
+        kind_changes(found),
+        f"{before.metric} on {found.n} questions: {found.before:.3f} -> {found.after:.3f}",
+        f"gain {found.gain:+.3f} (95 % interval {found.low:+.3f} to {found.high:+.3f} from {drawn}; "
+        f"{found.better} better, {found.worse} worse)",
+    )
+
+
+def _evaluate_search(cases: Any, choose: bool, as_json: bool) -> None:
+    from stitchjam.optimizers.progress import counts_shown
+    from stitchjam.optimizers.retrieval import evaluate_search, search_tables
+
+    with counts_shown(sys.stderr) as tick:
+        report = evaluate_search(list(cases.open()), choose, tick)
+    result(as_json, report.model_dump(), *search_tables(report))

@@ -1,0 +1,142 @@
+"""Turns a benchmark, or files of the user's own, into histories with the questions to ask, one history at a time."""
+
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from stitchjam.data.benchmarks import open_benchmark
+from stitchjam.data.errors import DataError, UsageError
+from stitchjam.data.readers import detect_format, read_locomo
+from stitchjam.data.records import Question
+from stitchjam.data.sample import load_data
+from stitchjam.data.store import Store
+from stitchjam.data.worlds.folder import is_world, read_worlds
+
+__all__ = ["Case", "Cases", "bench_cases", "load_cases", "own_cases", "select"]
+
+
+class Case(NamedTuple):
+    """A history with the questions about it; `problems` names gold that does not fit, one line each."""
+
+    name: str
+    store: Store
+    questions: tuple[Question, ...]
+    problems: tuple[str, ...] = ()
+
+
+class Cases(NamedTuple):
+    """What is to be asked.
+
+    `keys` are the ids of history and question, in order; `digest` is a hash of the histories, the questions and their
+    gold; `open` reads the histories, each time anew.
+    """
+
+    keys: tuple[tuple[str, str], ...]
+    digest: str
+    open: Callable[[], Iterator[Case]]
+
+    @classmethod
+    def of(cls, told: Iterable[tuple[str, str, Question]], open: Callable[[], Iterator[Case]]) -> "Cases":
+        """From history, hash of what it holds, and question, for each question.
+
+        Raises:
+            DataError: a history has two questions of one id.
+        """
+        digest, keys = sha256(), dict[tuple[str, str], None]()
+        for history, content, question in told:
+            if (history, question.id) in keys:
+                raise DataError(f"history {history!r} has two questions {question.id!r}; give each an id of its own")
+            keys[history, question.id] = None
+            gold = question.model_dump_json(exclude_defaults=True)  # a new optional field changes nothing
+            digest.update("\n".join((history, content, gold, "")).encode())
+        return cls(tuple(keys), digest.hexdigest(), open)
+
+
+def load_cases(
+    history: Path | None = None, questions: Path | None = None, memory: Path | None = None, encoder: str = "static"
+) -> tuple[Case, ...]:
+    """Like `load_data`; a LoCoMo file gives a case for each conversation, a folder of worlds one for each world."""
+    if history is not None and is_world(history):
+        return tuple(
+            Case(world.name, Store.of(world.history, encoder), world.questions) for world in read_worlds(history)
+        )
+    if history is not None and questions is None and detect_format(history) == "locomo":
+        return tuple(
+            Case(one.history.id, Store.of(one.history, encoder), one.questions, one.problems)
+            for one in read_locomo(history)
+        )
+    data = load_data(history, questions, memory)
+    store = data.store if memory else Store.of(data.store.history, encoder)
+    return (Case(str(memory or history or "sample"), store, data.questions),)
+
+
+def own_cases(
+    history: Path | None,
+    questions: Path | None,
+    memory: Path | None,
+    split: str = "all",
+    limit: int | None = None,
+    encoder: str = "static",
+) -> Cases:
+    """The cases of `load_cases`, each with the first questions of a split; raises what that and `select` raise."""
+    loaded = load_cases(history, questions, memory, encoder)
+    cases = [case._replace(questions=select(case.questions, split, limit)) for case in loaded]
+    told = ((case.name, case.store.fingerprint, question) for case in cases for question in case.questions)
+    return Cases.of(told, lambda: iter(cases))
+
+
+def select(questions: Iterable[Question], split: str, limit: int | None = None) -> tuple[Question, ...]:
+    """The first `limit` questions of a split, or of "all".
+
+    Raises:
+        UsageError: there are none.
+    """
+    questions = tuple(questions)
+    if not questions:
+        raise UsageError("there are no questions; give --questions, or neither a history nor questions for the sample")
+    chosen = tuple(question for question in questions if split in ("all", question.split))
+    if not chosen:
+        known = sorted({question.split for question in questions} - {""})
+        hint = f'use one of {", ".join(["all", *known])}, or add "split": "{split}" to questions'
+        raise UsageError(f"no question has the split {split!r}; {hint}")
+    return chosen[:limit]
+
+
+def bench_cases(  # noqa: PLR0913
+    name: str,
+    path: Path | None = None,
+    split: str = "all",
+    limit: int | None = None,
+    seed: int = 0,
+    encoder: str = "static",
+) -> Cases:
+    """The questions of a split of a benchmark, or as many of them chosen by chance.
+
+    The files are read once for it, so that one that is damaged is found before anything is asked.
+
+    Raises:
+        UsageError: no question has that split, or from `open_benchmark`.
+        DataError: from the readers.
+    """
+    told = [
+        (loaded.history.id, content, question)
+        for loaded in open_benchmark(name, path)
+        for content in [sha256("\n".join(turn.id for turn in loaded.history.turns).encode()).hexdigest()]
+        for question in loaded.questions
+        if split in ("all", question.split)
+    ]
+    if not told:
+        raise UsageError(f"no question of {name} has the split {split!r}; use --split all")
+    if limit is not None and limit < len(told):
+        told = [told[at] for at in sorted(Random(seed).sample(range(len(told)), limit))]
+    chosen = {(history, question.id) for history, _, question in told}
+
+    def read() -> Iterator[Case]:
+        for loaded in open_benchmark(name, path):
+            some = tuple(one for one in loaded.questions if (loaded.history.id, one.id) in chosen)
+            if some:
+                yield Case(loaded.history.id, Store.of(loaded.history, encoder), some, loaded.problems)
+
+    return Cases.of(told, read)

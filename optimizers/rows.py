@@ -1,0 +1,279 @@
+"""Turns what came of each question into a report that hides nothing, and into a file that grows row by row.
+
+A row is on disk before the next question is asked, so a killed run goes on where it stopped.
+"""
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from stitchjam.data.atomic import whole_file
+from stitchjam.data.errors import DataError, UsageError
+from stitchjam.data.records import Record, first_error
+
+__all__ = ["FAILED", "Key", "Outcome", "Report", "Row", "Rows", "Run", "read_report", "write_rows"]
+
+FAILED: frozenset[str] = frozenset({"parse_error", "lm_error", "budget", "metric_error"})
+Outcome = Literal["ok", "parse_error", "lm_error", "budget", "metric_error", "not_rated"]
+Key = tuple[str, str]
+"""Ids of a history and of a question about it."""
+
+
+class Row(Record):
+    """One question: what came out and what it cost. `why` is the metric's reason, or the error.
+
+    `history` is the one that was asked about, `kind` the benchmark's type of question, `metric` names what `value` is.
+    `note` is what the system says of its answer, such as that it saw a part of the history only. `recall` is the share
+    of the gold turns among what it cited, by the tokens of that which count; without gold turns it is empty.
+
+    Outcomes: ok; parse_error, a reply of no use; lm_error, no reply; budget, not done in time; metric_error, an answer
+    that could not be rated; not_rated, a question that the metric leaves out, which was not asked.
+    """
+
+    id: str
+    history: str = ""
+    kind: str = ""
+    metric: str = ""
+    question: str = ""
+    outcome: Outcome
+    value: float
+    why: str
+    note: str = ""
+    parts: dict[str, float] = {}
+    answer: str = ""
+    cited: tuple[str, ...] = ()
+    recall: dict[int, float] = {}
+    rounds: int = 0
+    calls: int = 0
+    cache_hits: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float = 0.0
+    cost: float = 0.0
+
+    @property
+    def key(self) -> Key:
+        """What it is the row of."""
+        return self.history, self.id
+
+
+class Report(Record):
+    """All rows of one evaluation. `asked` counts the questions that it was to ask, where that is known."""
+
+    metric: str
+    rows: tuple[Row, ...]
+    name: str = ""
+    bench: str = ""
+    model: str = ""
+    asked: int = 0
+
+    @property
+    def rated(self) -> tuple[Row, ...]:
+        """Rows that count: all but those of questions that the metric leaves out."""
+        return tuple(row for row in self.rows if row.outcome != "not_rated")
+
+    @property
+    def score(self) -> float:
+        """Mean value over all rated rows, failures included as zero."""
+        return fmean(row.value for row in self.rated) if self.rated else 0.0
+
+    @property
+    def coverage(self) -> float:
+        """Share of rated rows in which the program really answered and was judged."""
+        return fmean(row.outcome == "ok" for row in self.rated) if self.rated else 0.0
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """Number of rows by outcome."""
+        return dict(sorted(Counter(row.outcome for row in self.rows).items()))
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Mean of each part of the metric, failures included as zero."""
+        names = sorted({name for row in self.rated for name in row.parts})
+        return {name: fmean(row.parts.get(name, 0.0) for row in self.rated) for name in names}
+
+    @property
+    def kinds(self) -> dict[str, tuple[int, float]]:
+        """Number of rated rows and score of each type of question, failures included as zero."""
+        names = sorted({row.kind for row in self.rated})
+        of = {name: [row.value for row in self.rated if row.kind == name] for name in names}
+        return {name: (len(values), fmean(values)) for name, values in of.items()}
+
+    def summary(self) -> dict[str, Any]:
+        """The figures, for `--json` and manifests: nothing in it depends on the machine."""
+        return {
+            "metric": self.metric,
+            "score": round(self.score, 6),
+            "n": len(self.rated),
+            "asked": self.asked or len(self.rows),
+            "coverage": round(self.coverage, 6),
+            "outcomes": self.outcomes,
+            "parts": {name: round(value, 6) for name, value in self.parts.items()},
+        }
+
+
+class Run(Record):
+    """What an evaluation is of, the first line of its file.
+
+    `settled` holds all that decides its rows, part by part; rows of two runs that differ there do not mix.
+    """
+
+    metric: str
+    name: str = ""
+    bench: str = ""
+    model: str = ""
+    asked: int = 0
+    settled: dict[str, str] = {}
+
+    @property
+    def id(self) -> str:
+        """A name for its file: the same for the same run, and another for any other."""
+        text = json.dumps(self.settled, sort_keys=True)
+        return f"{re.sub(r'[^A-Za-z0-9.]+', '-', self.name)[:60].strip('-.')}-{sha256(text.encode()).hexdigest()[:10]}"
+
+    def report(self, rows: Iterable[Row]) -> Report:
+        """The report over rows of it."""
+        shared = self.model_dump(exclude={"settled"})
+        return Report(**shared, rows=tuple(rows))
+
+
+class _First(Record):
+    run: Run
+
+
+class Rows:
+    """The file of a run: the first line says what it is of, each further one is a row; a later one replaces an earlier.
+
+    Args:
+        path: made with its folder when missing, continued when it is of the same run.
+        run: what is evaluated.
+        keys: the questions, in order.
+
+    Raises:
+        UsageError: it belongs to another run, or cannot be read or written.
+        DataError: a line is damaged.
+    """
+
+    def __init__(self, path: Path, run: Run, keys: Sequence[Key]):
+        self.path, self.run, self.keys, self.done = path, run, keys, dict[Key, Row]()
+        if path.is_file() and path.stat().st_size:
+            before, rows, whole = _read(path)
+            self._require(before)
+            self.done = {row.key: row for row in rows}
+            self._keep(lambda: os.truncate(path, whole))  # a line that a crash cut off
+        else:
+            self._keep(lambda: _write(path, run, ()))
+
+    def add(self, row: Row) -> None:
+        """Add a row; it is on disk when this returns."""
+        self._keep(lambda: self._append(_line(row)))
+        self.done[row.key] = row
+
+    def drop(self, outcomes: Collection[str]) -> None:
+        """Forget rows with these outcomes, so that their questions are asked again; the file keeps them until then."""
+        self.done = {key: row for key, row in self.done.items() if row.outcome not in outcomes}
+
+    def settle(self) -> Report:
+        """The report over the rows that there are, in the order of the questions.
+
+        A file with all of them is written anew in that order, so that threads leave no trace in it.
+        """
+        report = self.run.report(self.done[key] for key in self.keys if key in self.done)
+        if len(report.rows) == self.run.asked and self.path.is_file():  # and no pipe
+            self._keep(lambda: _write(self.path, self.run, report.rows))
+        return report
+
+    def _require(self, before: Run) -> None:
+        names = {*before.settled, *self.run.settled}
+        differ = sorted(name for name in names if before.settled.get(name) != self.run.settled.get(name))
+        if differ or before.metric != self.run.metric:
+            raise UsageError(
+                f"{self.path} holds another run ({', '.join(differ or ['metric'])} differ); choose another --out, or "
+                f"delete it to evaluate again"
+            )
+
+    def _append(self, line: str) -> None:
+        with self.path.open("a", encoding="utf-8", newline="\n") as file:
+            file.write(line)
+            file.flush()
+            if self.path.is_file():
+                os.fsync(file.fileno())
+
+    def _keep(self, write: Any) -> None:
+        try:
+            write()
+        except OSError as error:
+            raise _unwritable(self.path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"{path}: cannot be written ({error.strerror}); choose another file")
+
+
+def _read(path: Path) -> tuple[Run, list[Row], int]:
+    """Run and rows of a file, and the length of its whole lines: what follows the last line break was cut off."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}); write it with: stitchjam eval --out") from None
+    whole = content.rfind(b"\n") + 1
+    lines = content[:whole].splitlines()
+    try:
+        run = _First.model_validate_json(lines[0] if lines else b"").run
+    except ValidationError:
+        raise DataError(f"{path}: no rows of an evaluation, or of an older version; evaluate again") from None
+    rows: list[Row] = []
+    for number, line in enumerate(lines[1:], 2):
+        where = f"{path}, line {number}"
+        try:
+            row = Row.model_validate(json.loads(line))
+        except (ValidationError, ValueError) as error:
+            why = first_error(error) if isinstance(error, ValidationError) else error
+            raise DataError(f"{where}: no row of an evaluation ({why}); evaluate again") from None
+        if row.metric != run.metric:
+            raise DataError(f"{where}: a row in {row.metric!r} among rows in {run.metric!r}; evaluate again")
+        rows.append(row)
+    return run, rows, whole
+
+
+def read_report(path: Path) -> Report:
+    """The report of a file of rows, also of one that is still being written.
+
+    Raises:
+        UsageError: the file cannot be read.
+        DataError: a line is no row; the message names file and line.
+    """
+    run, rows, _ = _read(path)
+    return run.report({row.key: row for row in rows}.values())
+
+
+def write_rows(path: Path, report: Report) -> None:
+    """Write a whole report, a row a line.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    try:
+        _write(path, Run(**report.model_dump(exclude={"rows"})), report.rows)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _write(path: Path, run: Run, rows: Iterable[Row]) -> None:
+    with whole_file(path) as file:
+        file.writelines(map(_line, (_First(run=run), *rows)))
+
+
+def _line(record: Record) -> str:
+    text = json.dumps(record.model_dump(mode="json"), ensure_ascii=False)
+    # A model may write half a surrogate pair, which UTF-8 has no bytes for; its JSON escape is read back as it was.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n"
