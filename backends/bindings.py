@@ -18,7 +18,7 @@ from stitchjam.backends import local, models
 from stitchjam.backends.engine import BoundEngine, Endpoint, Structure, make_lm
 from stitchjam.backends.probe import known_structure, probe_structure
 from stitchjam.data.errors import UsageError
-from stitchjam.signatures import STEPS
+from stitchjam.signatures import JUDGE_STEPS, STEPS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -157,6 +157,7 @@ class Bindings:
         roles: role -> LM; "task" is needed, the others default to it.
         steps: step name -> LM, for steps that differ from the task role.
         role: the role these bindings speak for; steps are looked up in the task role, and for a role without a model.
+            Judges answer for "judge" in every role: a teacher that judged its own answers would pass them.
     """
 
     def __init__(self, roles: Mapping[Role, dspy.LM], steps: Mapping[str, dspy.LM] | None = None, role: Role = "task"):
@@ -168,6 +169,8 @@ class Bindings:
 
     def lm(self, step: str) -> dspy.LM:
         """The LM for a step."""
+        if step in JUDGE_STEPS:
+            return self.steps.get(step) or self.roles.get("judge") or self.roles["task"]
         other = self.roles.get(self.role) if self.role != "task" else None
         return other or self.steps.get(step) or self.roles["task"]
 

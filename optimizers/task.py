@@ -10,6 +10,7 @@ from stitchjam.data.records import Question
 from stitchjam.data.store import Store
 from stitchjam.data.text import normalise
 from stitchjam.programs.artifact import PROGRAMS
+from stitchjam.programs.judge import JUDGES
 from stitchjam.programs.recall import recall
 
 __all__ = ["Task", "asked", "examples"]
@@ -47,10 +48,11 @@ def examples(program: str, questions: Iterable[Question], store: Store, k: int =
     """One example a question: id, question and what else the program takes (a store, or a context of `k` turns).
 
     Raises:
-        UsageError: there is no such program.
+        UsageError: there is no such program, or it is a judge, which takes no questions.
     """
-    if program not in PROGRAMS:
-        raise UsageError(f"unknown program {program!r}; known: {', '.join(sorted(PROGRAMS))}")
+    known = sorted(PROGRAMS.keys() - JUDGES.keys())
+    if program not in known:
+        raise UsageError(f"no program that answers questions: {program!r}; known: {', '.join(known)}")
     if program == "answerer":
         rows = ({"id": q.id, "question": asked(q), "context": recall(q.text, store, k)} for q in questions)
         return tuple(dspy.Example(**row).with_inputs("question", "context") for row in rows)

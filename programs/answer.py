@@ -10,6 +10,7 @@ from stitchjam.data.records import NOT_MENTIONED, Answer, Claim, Context
 from stitchjam.data.store import Store
 from stitchjam.data.text import normalise
 from stitchjam.programs.jam.researcher import Researcher
+from stitchjam.programs.judge import JUDGES
 from stitchjam.programs.recall import recall
 from stitchjam.programs.render import NOTHING, claim_line, within
 from stitchjam.programs.step import Program, as_step
@@ -140,7 +141,13 @@ class OneShot(Program):
 
 
 def asker(program: Program) -> Program:
-    """What asks a store with a program: an `Answerer` gets one-shot recall, a `Researcher` gets an `Answerer`."""
+    """What asks a store with a program: an `Answerer` gets one-shot recall, a `Researcher` gets an `Answerer`.
+
+    Raises:
+        UsageError: it is a judge.
+    """
+    if isinstance(program, tuple(JUDGES.values())):
+        raise UsageError(f"{type(program).__name__} judges answers and gives none; ask with another program")
     if isinstance(program, Answerer):
         return OneShot(program)
     return MemoryAgent(program) if isinstance(program, Researcher) else program

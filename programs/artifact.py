@@ -28,6 +28,7 @@ from stitchjam.programs.contract import (
 )
 from stitchjam.programs.folder import steady, whole
 from stitchjam.programs.jam.researcher import Researcher
+from stitchjam.programs.judge import JUDGES
 from stitchjam.programs.step import Program
 
 __all__ = [
@@ -43,7 +44,12 @@ __all__ = [
 ]
 
 SCHEMA = "stitchjam.artifact/1"
-PROGRAMS: dict[str, type[Program]] = {"answerer": Answerer, "memory_agent": MemoryAgent, "researcher": Researcher}
+PROGRAMS: dict[str, type[Program]] = {
+    "answerer": Answerer,
+    "memory_agent": MemoryAgent,
+    "researcher": Researcher,
+    **JUDGES,
+}
 # What a predictor's own config may hold; anything else could send its calls to another place (api_base, headers).
 SAMPLING = frozenset(
     "frequency_penalty logprobs max_completion_tokens max_tokens min_p n presence_penalty reasoning_effort "
@@ -202,11 +208,11 @@ def open_program(name: str, effort: Effort = "low") -> tuple[str, Program]:
     """
     if whole(Path(name)).is_dir():
         return read_manifest(Path(name)).program, load(name)
-    if name == "answerer":
-        return name, Answerer()
-    researcher = Researcher(effort)
     if name not in PROGRAMS:
         raise UsageError(f"{name!r} is no artifact folder and none of {', '.join(sorted(PROGRAMS))}; check the path")
+    if name not in ("memory_agent", "researcher"):
+        return name, PROGRAMS[name]()
+    researcher = Researcher(effort)
     return name, researcher if name == "researcher" else MemoryAgent(researcher)
 
 

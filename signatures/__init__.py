@@ -6,8 +6,9 @@ import dspy
 
 from stitchjam.signatures.answer import AnswerFromKnowledge, AnswerQuestion
 from stitchjam.signatures.jam import BrowseSource, ComposeContext, JudgeSufficiency, PlanFirst, PlanNext
+from stitchjam.signatures.judge import JudgeAnswer, MatchCandidates
 
-__all__ = ["STEPS", "step_name"]
+__all__ = ["JUDGE_STEPS", "STEPS", "step_name"]
 
 
 def step_name(signature: type[dspy.Signature]) -> str:
@@ -22,8 +23,13 @@ STEPS: dict[str, type[dspy.Signature]] = {
         AnswerQuestion,
         BrowseSource,
         ComposeContext,
+        JudgeAnswer,
         JudgeSufficiency,
+        MatchCandidates,
         PlanFirst,
         PlanNext,
     )
 }
+
+# The steps of judges, which judge answers and are no part of what gives them: the role "judge" answers them.
+JUDGE_STEPS = frozenset(map(step_name, (JudgeAnswer, MatchCandidates)))

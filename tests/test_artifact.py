@@ -40,6 +40,22 @@ FACTS: dict[str, Any] = {
     "published": True,
 }
 RUN = {"seconds": 1.5}
+VERDICTS = {
+    "judge_answer": {"missing": "nothing", "verdict": "CORRECT"},
+    "match_candidates": {"pairs": [{"reference": "g1", "answer": "a1"}]},
+}
+TO_JUDGE = {
+    "answer_judge": [
+        dspy.Example(question=f"{n}?", reference="x", answer="y", kind="").with_inputs(
+            "question", "reference", "answer", "kind"
+        )
+        for n in range(3)
+    ],
+    "candidate_judge": [
+        dspy.Example(question=f"{n}?", reference=["x"], answer=["y"]).with_inputs("question", "reference", "answer")
+        for n in range(3)
+    ],
+}
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +65,14 @@ def data():
 
 @pytest.fixture(scope="module")
 def compiled(data) -> dict[str, Program]:
-    """The three programs, bootstrapped."""
+    """All programs, bootstrapped."""
     programs = {}
     for name, kind in PROGRAMS.items():
-        trainset = list(examples(name, data.questions[:3], data.store))
+        trainset = TO_JUDGE.get(name) or list(examples(name, data.questions[:3], data.store))
         optimizer = dspy.BootstrapFewShot(
             metric=lambda example, prediction, trace=None: True, max_bootstrapped_demos=2, max_labeled_demos=0
         )
-        with dspy.context(lm=Oracle(data, always_right=True).lm()):
+        with dspy.context(lm=Oracle(data, always_right=True).lm(**VERDICTS)):
             programs[name] = optimizer.compile(kind(), trainset=trainset)
     return programs
 
@@ -180,7 +196,9 @@ def test_the_state_can_go_into_a_program_of_your_own(folder, answerer):
 
 def test_a_custom_program_needs_to_be_given(answerer, tmp_path):
     write(tmp_path / "x", answerer, "mine")
-    with pytest.raises(ArtifactError, match=r"'mine' is not one of answerer, .*load\(path, program=\.\.\.\)"):
+    with pytest.raises(
+        ArtifactError, match=r"'mine' is not one of answer_judge, answerer, .*load\(path, program=\.\.\.\)"
+    ):
         load(tmp_path / "x")
     assert prompts(load(tmp_path / "x", program=Answerer())) == prompts(answerer)
 
@@ -221,7 +239,7 @@ def test_an_artifact_or_a_fresh_program_can_be_opened_by_name(folder):
     assert open_program(str(folder))[0] == "answerer"
     name, program = open_program("memory_agent", "high")
     assert name == "memory_agent" and isinstance(program, MemoryAgent) and program.researcher.effort == "high"
-    with pytest.raises(UsageError, match="none of answerer, memory_agent, researcher"):
+    with pytest.raises(UsageError, match="none of answer_judge, answerer, candidate_judge, memory_agent, researcher"):
         open_program("nothing")
 
 

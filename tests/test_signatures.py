@@ -6,9 +6,10 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from stitchjam.backends.adapter import reply_model
-from stitchjam.signatures import STEPS, step_name
+from stitchjam.signatures import JUDGE_STEPS, STEPS, step_name
 from stitchjam.signatures.answer import AnswerReply
 from stitchjam.signatures.jam import BrowseReply, ComposeReply, CoverReply, NextReply, PlanFirst, PlanReply
+from stitchjam.signatures.judge import MatchReply, VerdictReply
 from stitchjam.signatures.reply import Action, Label
 
 label = TypeAdapter(Label).validate_python
@@ -36,12 +37,15 @@ def unbounded(schema: object, place: str = "") -> list[str]:
 
 def test_step_names_are_snake_case():
     assert step_name(PlanFirst) == "plan_first"
+    assert JUDGE_STEPS == {"judge_answer", "match_candidates"} <= set(STEPS)
     assert set(STEPS) == {
         "answer_from_knowledge",
         "answer_question",
         "browse_source",
         "compose_context",
+        "judge_answer",
         "judge_sufficiency",
+        "match_candidates",
         "plan_first",
         "plan_next",
     }
@@ -139,6 +143,41 @@ def test_extra_keys_of_a_chatty_model_are_ignored():
 def test_a_plan_without_needs_is_an_error():
     with pytest.raises(ValidationError):
         PlanReply.model_validate({"needs": [], "actions": []})
+
+
+@pytest.mark.parametrize(
+    ("written", "verdict"),
+    [
+        ("CORRECT", "CORRECT"),
+        ("Correct.", "CORRECT"),
+        (" **correct** ", "CORRECT"),
+        ("yes", "CORRECT"),
+        (True, "CORRECT"),
+        ("WRONG", "WRONG"),
+        ("incorrect!", "WRONG"),
+        ("No.", "WRONG"),
+        (False, "WRONG"),
+    ],
+)
+def test_a_verdict_is_read_without_decoration(written, verdict):
+    assert VerdictReply.model_validate({"missing": "", "verdict": written}).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    "written", ["not correct", "partly", "correct or wrong", "CORRECT, but", "", None, 1, [], "maybe"]
+)
+def test_what_is_no_verdict_is_an_error(written):
+    with pytest.raises(ValidationError, match="CORRECT"):
+        VerdictReply.model_validate({"missing": "", "verdict": written})
+
+
+def test_a_long_note_or_none_does_not_void_the_verdict():
+    assert len(VerdictReply.model_validate({"missing": "word " * 100, "verdict": "no"}).missing) == 160
+    assert VerdictReply.model_validate({"missing": None, "verdict": "yes"}).missing == ""
+
+
+def test_more_pairs_than_allowed_are_cut():
+    assert len(MatchReply.model_validate({"pairs": [{"reference": "G1", "answer": "[a2]"}] * 20}).pairs) == 12
 
 
 def test_half_a_surrogate_pair_in_a_reply_is_an_error():

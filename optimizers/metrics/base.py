@@ -14,6 +14,7 @@ import dspy
 from stitchjam.data.errors import UsageError
 from stitchjam.data.records import Question
 from stitchjam.data.store import Store
+from stitchjam.programs.judge import JUDGES
 
 __all__ = ["METRICS", "Metric", "Score", "check_fit", "listed", "make_metric", "skipped"]
 
@@ -128,6 +129,8 @@ def check_fit(metric: Metric, program: str) -> None:
         UsageError: it does not fit; the message names programs that do.
     """
     fitting = sorted(name for name, gives in _GIVES.items() if metric.needs <= gives)
+    if program in JUDGES:
+        raise UsageError(f"{program!r} is a judge and answers no questions; measure it on labels: stitchjam eval judge")
     if program not in fitting:
         raise UsageError(f"metric {metric.name!r} cannot score {program!r}; it scores: {', '.join(fitting)}")
 
