@@ -53,9 +53,9 @@ QuestionsFile = Annotated[Path | None, typer.Option("--questions", help="Questio
 ProgramName = Annotated[str, typer.Option(help="Artifact folder, or answerer, researcher, memory_agent.")]
 EffortName = Annotated[Literal["low", "medium", "high"], typer.Option(help="How hard a fresh researcher tries.")]
 METRIC_HELP = (
-    "Answers: answer_f1, qa_f1, locomo_f1, locomo_gam, came_f1, rouge_l, choice, abstention. Evidence: "
-    "evidence_recall, evidence_precision, evidence_at_budget, evidence_near, answer_in_context, span_support. "
-    "Both: end."
+    "Answers: answer_f1, qa_f1, locomo_f1, locomo_gam, came_f1, rouge_l, choice, abstention; by a judge: judged, "
+    "longmemeval. Evidence: evidence_recall, evidence_precision, evidence_at_budget, evidence_near, "
+    "answer_in_context, span_support. Both: end."
 )
 MetricName = Annotated[str, typer.Option(help=METRIC_HELP)]
 Runs = Annotated[

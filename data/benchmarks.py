@@ -83,7 +83,7 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
             "xiaowu0162/LongMemEval on GitHub: longmemeval_oracle, _s, _m",
             "MIT",
             read_longmemeval,
-            "answer_f1",
+            "longmemeval",
             {"each": Sizes(500, 500)},
         ),
         "came": Benchmark(

@@ -33,7 +33,7 @@ from stitchjam.optimizers.recipes import Recipe
 from stitchjam.optimizers.rows import Report, write_rows
 from stitchjam.optimizers.task import Task
 from stitchjam.programs.artifact import Manifest
-from stitchjam.programs.contract import contract_of, digest, predictors_of
+from stitchjam.programs.contract import digest, identity
 from stitchjam.programs.step import Program, settings_for
 
 __all__ = ["Compiled", "Job", "compile_program", "fingerprint", "plan_only"]
@@ -122,11 +122,7 @@ def _data(job: Job) -> dict[str, Any]:
 
 def fingerprint(job: Job) -> dict[str, Any]:
     """All that changes the outcome. Two jobs with the same fingerprint may share replies; others may not."""
-    predictors = predictors_of(job.program)
-    return {
-        "program": {name: part.model_dump(mode="json") for name, part in contract_of(job.program).items()},
-        "hparams": job.program.hparams(),
-        "demos": {name: digest(repr(predictor.demos)) for name, predictor in predictors.items()},
+    return identity(job.program) | {
         "data": _data(job),
         "metric": job.metric.describe(),
         "recipe": job.recipe.describe(),

@@ -12,6 +12,7 @@ from pydantic import Field, TypeAdapter
 
 from stitchjam.backends.adapter import StepAdapter
 from stitchjam.data.records import Record
+from stitchjam.programs.step import Program
 
 __all__ = [
     "PredictorContract",
@@ -19,9 +20,11 @@ __all__ = [
     "contract_of",
     "digest",
     "field_differences",
+    "identity",
     "placeholder_messages",
     "predictors_of",
     "signature_of",
+    "signed_name",
 ]
 
 _PROSE = {"description", "title", "desc"}
@@ -98,6 +101,21 @@ def contract_of(program: dspy.Module) -> dict[str, PredictorContract]:
         )
         for name, predictor in predictors_of(program).items()
     }
+
+
+def identity(program: Program) -> dict[str, Any]:
+    """What decides how a program answers, apart from models: contract with prompts, hyperparameters and demos."""
+    demos = {name: [dict(demo) for demo in predictor.demos] for name, predictor in predictors_of(program).items()}
+    return {
+        "program": {name: part.model_dump(mode="json") for name, part in contract_of(program).items()},
+        "hparams": program.hparams(),
+        "demos": {name: digest(repr(some)) for name, some in demos.items()},  # the same before and after saving
+    }
+
+
+def signed_name(program: Program) -> str:
+    """A short name that changes with what a program is, such as "AnswerJudge@1f2e3d4c5b"."""
+    return f"{type(program).__name__}@{digest(identity(program))[:10]}"
 
 
 def predictors_of(program: dspy.Module) -> dict[str, dspy.Predict]:

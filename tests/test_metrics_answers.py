@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stitchjam.backends.scripted import scripted_lm
 from stitchjam.data.errors import MissingExtra
 from stitchjam.data.ids import build_session
 from stitchjam.data.records import Answer, History, Question
@@ -245,7 +246,8 @@ RATED = sorted(set(METRICS) - {"choice"})
 @given(name=st.sampled_from([name for name in RATED if "answer" in METRICS[name].needs and name != "end"]), text=TEXTS,
        gold=TEXTS, kind=st.sampled_from(["", "1", "3", "4", "5", "type_4"]))  # fmt: skip
 def test_every_value_and_part_lies_between_0_and_1(name, text, gold, kind):
-    found = score(name, text, gold, kind=kind)
+    with dspy.context(lm=scripted_lm({"judge_answer": {"missing": "", "verdict": "CORRECT"}})):
+        found = score(name, text, gold, kind=kind)
     assert all(0 <= value <= 1 for value in (found.value, *found.parts.values())) and found.why
 
 

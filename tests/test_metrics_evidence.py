@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stitchjam.backends.scripted import scripted_lm
 from stitchjam.data.ids import build_session
 from stitchjam.data.records import Answer, Claim, Context, History, Question, Span
 from stitchjam.data.store import Store
@@ -203,5 +204,6 @@ def test_recall_grows_with_the_budget_and_with_tolerance(cited, gold, tokens):
 @seeded
 @given(name=st.sampled_from(sorted(set(METRICS) - {"choice", "end"})), cited=TURNS, gold=TURNS)
 def test_every_value_lies_between_0_and_1(name, cited, gold):
-    found = score(name, *cited, gold=gold)
+    with dspy.context(lm=scripted_lm({"judge_answer": {"missing": "", "verdict": "CORRECT"}})):
+        found = score(name, *cited, gold=gold)
     assert all(0 <= value <= 1 for value in (found.value, *found.parts.values())) and found.why

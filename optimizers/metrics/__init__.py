@@ -21,6 +21,7 @@ from stitchjam.optimizers.metrics.evidence import (
     cited,
     recall_by_tokens,
 )
+from stitchjam.optimizers.metrics.judged import Judged, LongMemEval
 from stitchjam.optimizers.metrics.locomo import LocomoF1, LocomoGam
 
 __all__ = [
@@ -35,8 +36,10 @@ __all__ = [
     "EvidencePrecision",
     "EvidenceRecall",
     "Judge",
+    "Judged",
     "LocomoF1",
     "LocomoGam",
+    "LongMemEval",
     "METRICS",
     "Metric",
     "QaF1",

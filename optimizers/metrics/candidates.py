@@ -17,6 +17,9 @@ from stitchjam.data.store import Store
 from stitchjam.optimizers.metrics.answers import abstains, accepted, unanswerable
 from stitchjam.optimizers.metrics.base import Metric, Score, listed
 from stitchjam.optimizers.metrics.forms import FIGURE, contains, whole_words
+from stitchjam.programs.contract import signed_name
+from stitchjam.programs.judge import CandidateJudge
+from stitchjam.programs.step import Program
 
 __all__ = [
     "CameF1",
@@ -200,13 +203,20 @@ class CameF1(Metric):
 
     Args:
         questions, store, threshold: see `Metric`.
-        judge: is asked about candidates that were not matched; without one they do not match.
+        judge: is asked about candidates that were not matched; without one they do not match. `CandidateJudge` asks a
+            model.
     """
 
     name = "came_f1"
     needs = frozenset({"answer"})
 
-    def __init__(self, questions: Iterable[Question], store: Store, threshold: float = 0.7, judge: Judge | None = None):
+    def __init__(
+        self,
+        questions: Iterable[Question],
+        store: Store,
+        threshold: float = 0.7,
+        judge: Judge | CandidateJudge | None = None,
+    ):
         super().__init__(questions, store, threshold)
         self.judge = judge
 
@@ -224,15 +234,23 @@ class CameF1(Metric):
             return matched
         wanted, said = [matched.gold[at] for at in missing], [matched.given[at] for at in extra]
         pairs = dict(matched.pairs)
-        for gold, given in self.judge(question, [*map(str, wanted)], [*map(str, said)]):
+        for gold, given in self._asked(question, [*map(str, wanted)], [*map(str, said)]):
             there = 0 <= gold < len(wanted) and 0 <= given < len(said) and wanted[gold].slot == said[given].slot
             if there and missing[gold] not in pairs and extra[given] not in pairs.values():
                 pairs[missing[gold]] = extra[given]
         return Matched(matched.gold, matched.given, tuple(pairs.items()))
 
+    def _asked(self, question: Question, wanted: list[str], said: list[str]) -> Iterable[tuple[int, int]]:
+        if not isinstance(self.judge, CandidateJudge):
+            return self.judge(question, wanted, said) if self.judge else ()
+        with dspy.context(trace=None):  # the trace is that of the program
+            return self.judge(question=question.text, reference=wanted, answer=said).pairs
+
     def describe(self) -> dict[str, Any]:
-        """See `Metric.describe`; a judge is named by its `name`, else by its class or function."""
+        """See `Metric.describe`; a judge is named by what it is, its `name`, or its class or function."""
         judge: Any = self.judge
+        if isinstance(judge, Program):
+            return super().describe() | {"judge": signed_name(judge)}
         named = getattr(judge, "name", None) or getattr(judge, "__qualname__", type(judge).__qualname__)
         return super().describe() | {"judge": named if judge is not None else ""}
 

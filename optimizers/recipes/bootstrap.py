@@ -106,9 +106,11 @@ class _Watch(BaseCallback):
 
     @contextlib.contextmanager
     def errors(self) -> Iterator[None]:
-        """Keep what is raised inside, and let it pass."""
+        """Keep what is raised inside, and let it pass; a judge without a verdict is a failed example."""
         try:
             yield
+        except (*OUTPUT_ERRORS, *BACKEND_ERRORS):
+            raise
         except Exception as error:
             self.found.append(error)
             raise
