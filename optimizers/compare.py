@@ -1,16 +1,25 @@
 """Turns two reports on the same questions into the gain of one over the other, with an interval."""
 
-import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
 
 from stitchjam.data.errors import UsageError
 from stitchjam.data.records import Record
 from stitchjam.optimizers.rows import Report, Row
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "Interval", "bootstrap", "compare", "interval"]
 
-_RESAMPLES = 2000
+_RESAMPLES = 5000
+
+
+class Interval(NamedTuple):
+    """Bounds of 95 % of bootstrapped figures."""
+
+    low: float
+    high: float
 
 
 class Comparison(Record):
@@ -33,53 +42,69 @@ class Comparison(Record):
 
 
 def compare(before: Report, after: Report) -> Comparison:
-    """Paired bootstrap (percentile interval, seeded, so the same rows give the same interval).
-
-    Questions about one history share its luck: where there are several histories, whole ones are drawn.
+    """Paired bootstrap, see `interval`, on the questions that are rated in both.
 
     Raises:
-        UsageError: there are no rows, they are not of the same examples in the same order, or metrics differ.
+        UsageError: they do not hold the same examples, none is rated in both, or metrics differ.
     """
-    pairs = list(zip(before.rows, after.rows, strict=False))
-    if not pairs or list(map(_name, before.rows)) != list(map(_name, after.rows)):
-        raise UsageError("two reports can be compared when both hold the same examples; evaluate both on the same ones")
     if before.metric != after.metric:
         raise UsageError(f"one report is in {before.metric!r}, the other in {after.metric!r}; use the same --metric")
+    others = {row.key: row for row in after.rows}
+    if not before.rows or {row.key for row in before.rows} != set(others):
+        raise UsageError("two reports can be compared when both hold the same examples; evaluate both on the same ones")
+    pairs = [(row, others[row.key]) for row in before.rows]
+    pairs = [(a, b) for a, b in pairs if "not_rated" not in (a.outcome, b.outcome)]
+    if not pairs:
+        raise UsageError("no question is rated in both reports; use another --metric")
     gains = [b.value - a.value for a, b in pairs]
-    clusters = _clusters([a.history for a, _ in pairs], gains)
-    means = _means(clusters)
+    by_history = _by_history(pairs)
+    bounds = interval(by_history)
     return Comparison(
-        n=len(gains),
-        before=round(before.score, 6),
-        after=round(after.score, 6),
+        n=len(pairs),
+        before=round(fmean(a.value for a, _ in pairs), 6),
+        after=round(fmean(b.value for _, b in pairs), 6),
         gain=round(fmean(gains), 6),
-        low=round(means[int(0.025 * _RESAMPLES)], 6),
-        high=round(means[int(0.975 * _RESAMPLES) - 1], 6),
+        low=round(bounds.low, 6),
+        high=round(bounds.high, 6),
         better=sum(gain > 0 for gain in gains),
         worse=sum(gain < 0 for gain in gains),
-        clusters=len(clusters) if len(clusters) < len(gains) else 0,
+        clusters=len(by_history) if 1 < len(by_history) < len(gains) else 0,
         kinds=_kinds(pairs),
     )
 
 
-def _name(row: Row) -> tuple[str, str]:
-    return row.history, row.id
+def bootstrap(count: int, figure: Callable[[np.ndarray], float]) -> Interval:
+    """Percentile interval of a figure over items drawn with replacement; seeded, so it is the same each time.
+
+    Args:
+        count: of items.
+        figure: from the places of items drawn, as many as there are.
+    """
+    rng = np.random.RandomState(0)  # the one generator whose numbers stay the same in later versions of numpy
+    found = sorted(float(figure(rng.randint(count, size=count, dtype=np.int64))) for _ in range(_RESAMPLES))
+    return Interval(found[int(0.025 * _RESAMPLES)], found[int(0.975 * _RESAMPLES) - 1])
 
 
-def _clusters(histories: Sequence[str], gains: Sequence[float]) -> list[list[float]]:
-    """The gains of each history; each gain alone where there is one history."""
-    found: dict[str, list[float]] = {}
-    for history, gain in zip(histories, gains, strict=True):
-        found.setdefault(history, []).append(gain)
-    return list(found.values()) if len(found) > 1 else [[gain] for gain in gains]
+def interval(values_by_history: Mapping[str, Sequence[float]]) -> Interval:
+    """Bounds of the mean of all values.
+
+    Questions about one history share its luck: where there are several histories, whole ones are drawn; with one,
+    single values are. Few of either make the interval narrower than it should be.
+
+    Args:
+        values_by_history: at least one value in all.
+    """
+    several = [values for values in values_by_history.values() if values]
+    clusters = several if len(several) > 1 else [[value] for value in several[0]]
+    sums, counts = np.array([sum(some) for some in clusters]), np.array([len(some) for some in clusters])
+    return bootstrap(len(clusters), lambda drawn: sums[drawn].sum() / counts[drawn].sum())
 
 
-def _means(clusters: Sequence[list[float]]) -> list[float]:
-    """Mean gains of as many clusters drawn with replacement, in ascending order."""
-    rng = random.Random(0)
-    sums = [(sum(gains), len(gains)) for gains in clusters]
-    drawn = (rng.choices(sums, k=len(sums)) for _ in range(_RESAMPLES))
-    return sorted(sum(total for total, _ in some) / sum(count for _, count in some) for some in drawn)
+def _by_history(pairs: Sequence[tuple[Row, Row]]) -> dict[str, list[float]]:
+    gains: dict[str, list[float]] = {}
+    for before, after in pairs:
+        gains.setdefault(before.history, []).append(after.value - before.value)
+    return gains
 
 
 def _kinds(pairs: Sequence[tuple[Row, Row]]) -> dict[str, tuple[int, float, float]]:
