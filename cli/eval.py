@@ -201,6 +201,7 @@ def _evaluate(program: Any, trials: Iterator[Any], rows: Any, terms: Any, as_jso
 
 
 def _show(report: Any, ledger: Any, as_json: bool) -> None:
+    from stitchjam.optimizers.pages.figures import systems
     from stitchjam.optimizers.report import kinds_table, report_line, report_table, usage_rows, usage_table
 
     kinds = {kind: {"n": n, "score": round(score, 6)} for kind, (n, score) in report.kinds.items()}
@@ -208,7 +209,7 @@ def _show(report: Any, ledger: Any, as_json: bool) -> None:
         as_json,
         report.summary() | {"kinds": kinds, "usage": usage_rows(ledger)},
         report_table(report),
-        kinds_table(report),
+        kinds_table(systems([report])),
         usage_table(ledger),
         report_line(report),
     )
@@ -236,6 +237,29 @@ def eval_compare(
         f"gain {found.gain:+.3f} (95 % interval {found.low:+.3f} to {found.high:+.3f} from {drawn}; "
         f"{found.better} better, {found.worse} worse)",
     )
+
+
+@eval_app.command("report")
+def eval_report(
+    files: Annotated[list[Path], typer.Argument(help="Rows that eval --out wrote, a file for each system.")],
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Also write one page with plots and every answer.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Systems beside each other, recomputed from their rows: scores, types, cost, and gains over the first."""
+    from stitchjam.optimizers.pages.figures import systems
+    from stitchjam.optimizers.pages.page import write_page
+    from stitchjam.optimizers.report import gain_lines, kinds_table, systems_table, systems_value
+    from stitchjam.optimizers.rows import read_report
+
+    reports = [read_report(file) for file in files]
+    found = systems(reports)
+    if html:
+        write_page(html, reports)
+    result(as_json, systems_value(found), systems_table(found), kinds_table(found), *gain_lines(reports))
+    if html:
+        say(f"wrote {html}")
 
 
 def _evaluate_search(cases: Any, choose: bool, as_json: bool) -> None:

@@ -110,7 +110,7 @@ def test_a_program_is_judged_on_many_histories_by_the_metric_of_the_benchmark(ru
     ]
     assert len(lm.engine.calls) == 1  # the four have one prompt, and a reply is asked for once
     out = run("eval", *hotpots)[1]
-    assert "comparison" in out and "qa_f1 1.000 on 4 questions" in out
+    assert "comparison" in out and "qa_f1 1.000 (95 % interval 1.000 to 1.000) on 4 questions" in out
 
 
 def test_some_questions_are_chosen_by_chance_and_the_same_each_time(run, hotpots, script):
@@ -171,3 +171,62 @@ def test_two_systems_are_compared_on_the_same_questions(run, hotpots, script):
     run("eval", *hotpots, "--limit", "2", "--out", "fewer.jsonl", "--runs", "second")
     code, out, err = run("eval", "compare", "first.jsonl", "fewer.jsonl")
     assert code == 2 and out == "" and "both hold the same examples" in err
+
+
+def test_systems_are_set_beside_each_other_on_a_page(run, hotpots, script):
+    for name, answer in (("first", "Oslo"), ("second", "Norway")):
+        script(answer_question={"sources": ["c1"], "answer": answer})
+        run("eval", *hotpots, "--system", "bm25", "--name", name, "--out", f"{name}.jsonl", "--runs", name)
+    code, out, err = run("eval", "report", "first.jsonl", "second.jsonl", "--html", "new/page.html")
+    assert code == 0 and "second over first: +1.000 (+1.000 to +1.000; n 4)" in out and "wrote new/page.html" in err
+    assert "4 of 4  1.000 (1.00 to 1.00)" in out and "comparison" in out
+    page = Path("new/page.html").read_text("utf-8")
+    assert "hotpotqa" in page and "Norway" in page and "<svg" in page and "src=" not in page
+    found = as_json(run("eval", "report", "first.jsonl", "second.jsonl", "--json"))
+    assert [one["score"]["mean"] for one in found] == [0.0, 1.0] and found[1]["recall"]["64"] > 0
+
+
+@pytest.mark.parametrize("arguments", [["report"], ["report", "nowhere.jsonl"], ["report", "hotpot.json"]])
+def test_a_report_of_no_rows_is_refused(run, hotpots, arguments):
+    code, out, err = run("eval", *arguments)
+    assert code in (2, 3) and out == "" and "Traceback" not in err
+
+
+def test_a_run_that_its_budget_ends_is_shown_as_far_as_it_went_and_goes_on(run, script):
+    lm = script(answer_question={"sources": ["c1"], "answer": "no idea"})
+    asked = ["eval", "--bench", "worlds", "--limit", "5", "--out", "rows.jsonl"]
+    code, out, err = run(*asked, "--calls", "2")
+    assert code == 6 and "on 2 of 5 questions" in out and "2 of 2 calls used" in err
+    assert run(*asked)[0] == 0 and len(lm.engine.calls) == 5
+
+
+def test_questions_that_failed_are_asked_again_when_told(run, hotpots, script):
+    script(answer_question="no json")
+    code, _, err = run("eval", *hotpots, "--out", "rows.jsonl")
+    assert code == 4 and "no question was answered" in err
+    script(answer_question={"sources": ["c1"], "answer": "Norway"})
+    assert run("eval", *hotpots, "--out", "rows.jsonl")[0] == 4  # what failed is a result
+    Path(".stitchjam/runs/eval/replies.jsonl").unlink()
+    found = as_json(run("eval", *hotpots, "--out", "rows.jsonl", "--retry-failed", "--json"))
+    assert (found["score"], found["outcomes"]) == (1.0, {"ok": 4})
+
+
+def test_another_system_does_not_write_into_the_rows_of_one(run, hotpots, script):
+    script(answer_question={"sources": ["c1"], "answer": "Norway"})
+    run("eval", *hotpots, "--system", "bm25", "--out", "rows.jsonl")
+    code, out, err = run("eval", *hotpots, "--system", "hybrid", "--out", "rows.jsonl")
+    assert code == 2 and out == "" and "rows.jsonl holds another run (program differ)" in err
+
+
+def test_types_that_are_numbers_have_their_names_in_a_report(run, script):
+    file = {"sample_id": "c1", "conversation": {"session_1_date_time": "1:00 pm on 8 May, 2023", "session_1": [
+        {"speaker": "Ann", "dia_id": "D1:1", "text": "The door is red."}]},
+        "qa": [{"question": "Which colour?", "answer": "red", "category": 4, "evidence": ["D1:1"]},
+               {"question": "Who is Bob?", "adversarial_answer": "a", "category": 5, "evidence": []}]}  # fmt: skip
+    Path("locomo.json").write_text(json.dumps([file]), encoding="utf-8")
+    script(answer_question={"sources": ["c1"], "answer": "red"})
+    found = as_json(run("eval", "--bench", "locomo", "--data", "locomo.json", "--json"))
+    assert found["kinds"] == {"adversarial": {"n": 1, "score": 0.0}, "single-hop": {"n": 1, "score": 1.0}}
+    gam = ["--metric", "locomo_gam", "--out", "gam.jsonl"]
+    found = as_json(run("eval", "--bench", "locomo", "--data", "locomo.json", *gam, "--json"))
+    assert (found["n"], found["asked"], found["outcomes"]) == (1, 2, {"not_rated": 1, "ok": 1})

@@ -11,7 +11,7 @@ from oracle import field
 
 from stitchjam.backends.usage import Budget, Ledger, metered
 from stitchjam.data.errors import BudgetStop, DataError, UsageError
-from stitchjam.optimizers.compare import compare
+from stitchjam.optimizers.compare import compare, interval
 from stitchjam.optimizers.evaluate import evaluate
 from stitchjam.optimizers.metrics import AnswerF1
 from stitchjam.optimizers.rows import Report, Row, read_report, write_rows
@@ -257,7 +257,7 @@ def test_equal_gains_leave_no_doubt():
     assert (c.low, c.gain, c.high) == (0.5, 0.5, 0.5)
 
 
-@pytest.mark.parametrize("after", [scored(1.0), scored(1.0, 1.0, ids="ba"), scored()])
+@pytest.mark.parametrize("after", [scored(1.0), scored(1.0, 1.0, ids="bc"), scored()])
 def test_reports_of_other_examples_are_not_compared(after):
     with pytest.raises(UsageError, match="same examples"):
         compare(scored(0.0, 0.0), after)
@@ -266,3 +266,15 @@ def test_reports_of_other_examples_are_not_compared(after):
 def test_no_rows_are_not_compared():
     with pytest.raises(UsageError, match="same examples"):
         compare(scored(), scored())
+
+
+def test_rows_are_compared_by_their_question_whatever_their_order():
+    c = compare(scored(0.0, 1.0), scored(1.0, 0.5, ids="ba"))
+    assert (c.better, c.worse, c.gain) == (1, 0, 0.25)
+
+
+def test_an_interval_draws_whole_histories_where_there_are_several():
+    assert interval({"a": [1.0, 1.0, 1.0], "b": [0.0, 0.0]}) == (0.0, 1.0)
+    single = interval({"a": [1.0, 1.0, 1.0, 0.0, 0.0], "b": []})
+    assert single == (0.2, 1.0)
+    assert interval({"a": [0.5]}) == (0.5, 0.5)

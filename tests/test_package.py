@@ -30,7 +30,8 @@ def folders() -> set[Path]:
 def files_to_ship() -> set[str]:
     modules = {path for folder in folders() for path in (ROOT / folder).glob("*.py")}
     samples = {path for path in (ROOT / "data" / "samples").rglob("*") if path.is_file()}
-    shipped = {*modules, *samples, ROOT / "py.typed", *(ROOT / "data" / "worlds").glob("*/*.toml")}
+    templates = set((ROOT / "optimizers" / "pages" / "templates").iterdir())
+    shipped = {*modules, *samples, *templates, ROOT / "py.typed", *(ROOT / "data" / "worlds").glob("*/*.toml")}
     return {Path("stitchjam", path.relative_to(ROOT)).as_posix() for path in shipped}
 
 

@@ -118,7 +118,9 @@ def test_a_report_counts_failures():
         Row(id="q2", outcome="parse_error", value=0.0, why="no [json]"),
     )
     report = Report(metric="answer_f1", rows=rows)
-    assert report_line(report) == "answer_f1 0.500 on 2 questions; answered 50%; f1 0.500"
+    assert (
+        report_line(report) == "answer_f1 0.500 (95 % interval 0.000 to 1.000) on 2 questions; answered 50%; f1 0.500"
+    )
     assert "parse_error" in shown(report_table(report))
 
 
