@@ -33,7 +33,7 @@ ROW = {"question": "When?", "reference": "ten", "answer": "at ten", "correct": T
 
 
 def table(both: int, strict: int, lenient: int, wrong: int) -> list[tuple[bool, bool | None]]:
-    return [(T, T)] * both + [(T, F)] * strict + [(F, T)] * lenient + [(F, F)] * wrong
+    return [*[(T, T)] * both, *[(T, F)] * strict, *[(F, T)] * lenient, *[(F, F)] * wrong]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def label(n: int, correct: bool, kind: str = "") -> Labelled:
     return Labelled(question=f"{n}?", reference="ten", answer=f"answer {n}", correct=correct, kind=kind, id=f"q{n}")
 
 
-def judging(verdicts: dict[str, Any], alias: str = "judge"):
+def judging(verdicts: dict[str, Any]) -> Any:
     """A model that judges by the answer; what it does not know is judged correct."""
 
     def reply(call):
@@ -66,7 +66,7 @@ def judging(verdicts: dict[str, Any], alias: str = "judge"):
             raise said
         return {"missing": "" if said == "CORRECT" else "the hour", "verdict": said}
 
-    return scripted_lm({"judge_answer": reply}, alias)
+    return scripted_lm({"judge_answer": reply}, "judge")
 
 
 def measured(labels: list[Labelled], lm: Any, folder: Path, judge: AnswerJudge | None = None) -> Agreement:
@@ -179,7 +179,7 @@ def test_a_judge_is_compiled_on_labels_saved_and_loaded_and_judges_the_same(tmp_
     assert [demo["answer"] for demo in predictor.demos] == ["answer 1", "answer 2"]
     assert all("correct" not in demo for demo in predictor.demos)  # what the label says, the reply says
 
-    lm = scripted_lm({"judge_answer": reply})
+    lm: Any = scripted_lm({"judge_answer": reply})
     bindings = Bindings({"task": lm})
     before, after = (judge_labels(judge, LABELS, bindings, tmp_path / f"{n}.jsonl")[0]
                      for n, judge in enumerate((AnswerJudge(), compiled)))  # fmt: skip

@@ -28,7 +28,7 @@ LIKES = "single-session-preference"
 def judge(reply: Any = ("", "CORRECT"), **asked: str) -> tuple[Any, Any]:
     """What an answer judge says when its model replies so, and the prompt."""
     told = {"missing": reply[0], "verdict": reply[1]} if isinstance(reply, tuple) else reply
-    lm = scripted_lm({"judge_answer": told})
+    lm: Any = scripted_lm({"judge_answer": told})
     with dspy.context(lm=lm):
         found = AnswerJudge()(**(ASKED | asked))
     return found, lm.engine.calls[0].prompt
@@ -96,7 +96,9 @@ def test_what_the_answer_is_stands_in_the_instructions():
 
 
 def match(*pairs: tuple[str, str], gold=("AIC", "CFR report"), given=("the CFR\nreport (2024)", "AIC paper")) -> Any:
-    lm = scripted_lm({"match_candidates": {"pairs": [{"reference": one, "answer": other} for one, other in pairs]}})
+    lm: Any = scripted_lm(
+        {"match_candidates": {"pairs": [{"reference": one, "answer": other} for one, other in pairs]}}
+    )
     with dspy.context(lm=lm):
         found = CandidateJudge()(question="Which reports?", reference=gold, answer=given)
     assert field(lm.engine.calls[0].prompt, "reference") == "g1 | AIC\ng2 | CFR report"

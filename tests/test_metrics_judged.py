@@ -18,7 +18,7 @@ from stitchjam.data.store import Store
 from stitchjam.optimizers.compile import fingerprint
 from stitchjam.optimizers.metrics import CameF1, Judged, Score, make_metric
 from stitchjam.optimizers.recipes.bootstrap import Bootstrap
-from stitchjam.programs.contract import identity, signed_name
+from stitchjam.programs.contract import identity, predictors_of, signed_name
 from stitchjam.programs.judge import RULES, AnswerJudge, CandidateJudge
 from stitchjam.programs.step import settings_for
 from stitchjam.signatures.judge import JudgeAnswer
@@ -41,7 +41,7 @@ class Case:
 
     def score(self, name: str) -> tuple[Score, list[Any]]:
         gold = Question(id="q", text="When?", answer=self.gold, aliases=self.aliases, kind=self.kind)
-        lm = scripted_lm({"judge_answer": {"missing": "the hour", "verdict": self.says}})
+        lm: Any = scripted_lm({"judge_answer": {"missing": "the hour", "verdict": self.says}})
         with dspy.context(lm=lm):
             answer = Answer(text=self.text, abstained=self.abstained)
             return make_metric(name, [gold], STORE)(dspy.Example(id="q"), dspy.Prediction(answer=answer)), [
@@ -102,7 +102,7 @@ def test_the_reason_holds_the_verdict_and_what_is_missing():
 
 
 def test_all_accepted_answers_are_shown_to_the_judge():
-    lm = scripted_lm({"judge_answer": {"missing": "", "verdict": "yes"}})
+    lm: Any = scripted_lm({"judge_answer": {"missing": "", "verdict": "yes"}})
     gold = Question(id="q", text="When?", answer="at ten", aliases=("10:00",))
     with dspy.context(lm=lm, trace=[]):
         Judged([gold], STORE)(dspy.Example(id="q"), dspy.Prediction(answer=Answer(text="tennish")))
@@ -114,7 +114,7 @@ def test_questions_of_the_benchmark_are_judged_by_their_types(tmp_path):
     rows = [instance("q1", question_type=LIKES), instance("q2_abs", answer=REASON, question_type="temporal-reasoning")]
     (tmp_path / "l.json").write_text(json.dumps(rows), encoding="utf-8")
     [loaded] = open_benchmark("longmemeval", tmp_path / "l.json")
-    lm = scripted_lm({"judge_answer": {"missing": "", "verdict": "CORRECT"}})
+    lm: Any = scripted_lm({"judge_answer": {"missing": "", "verdict": "CORRECT"}})
     metric = make_metric(BENCHMARKS["longmemeval"].metric, loaded.questions, Store.of(loaded.history))
     with dspy.context(lm=lm):
         for one in loaded.questions:
@@ -130,7 +130,7 @@ def test_a_judge_that_cannot_judge_is_a_model_error():
 
 def came(reply: Any) -> Score:
     gold = Question(id="q", text="Which?", answer="AIC (2023); CFR (2024)", kind="type_3")
-    lm = scripted_lm({"match_candidates": reply})
+    lm: Any = scripted_lm({"match_candidates": reply})
     with dspy.context(lm=lm):
         prediction = dspy.Prediction(answer=Answer(text="AIC (2023); the report of CFR"))
         return CameF1([gold], STORE, judge=CandidateJudge())(dspy.Example(id="q"), prediction)
@@ -146,9 +146,8 @@ def test_the_judge_is_part_of_the_fingerprint(tmp_path):
         """Judge the answer, and be strict."""
 
     with_demo = AnswerJudge()
-    with_demo.judge_answer.demos = [
-        {"rule": "r", "question": "?", "reference": "x", "answer": "y", "reply": {"missing": "", "verdict": "CORRECT"}}
-    ]  # pyright: ignore[reportAttributeAccessIssue]
+    shown = {"rule": "r", "question": "?", "reference": "x", "answer": "y"}
+    predictors_of(with_demo)["judge_answer"].demos = [shown | {"reply": {"missing": "", "verdict": "CORRECT"}}]
     judges = [AnswerJudge(), AnswerJudge(Stricter), with_demo]
     assert len({Judged([], STORE, judge=one).describe()["judge"] for one in judges}) == 3
     assert Judged([], STORE).describe() == Judged([], STORE, judge=AnswerJudge()).describe()
@@ -163,7 +162,7 @@ def test_a_compile_by_a_judge_asks_the_judges_model_and_a_failed_verdict_is_a_ba
     data = small_data(2, 2)
     verdicts = iter([{"missing": "", "verdict": "perhaps"}, {"missing": "", "verdict": "CORRECT"}])
     teacher = oracle_lm(data, answer_question={"sources": ["c1"], "answer": "in other words"})
-    judged = scripted_lm({"judge_answer": lambda call: next(verdicts)})
+    judged: Any = scripted_lm({"judge_answer": lambda call: next(verdicts)})
     bindings = Bindings({"task": oracle_lm(data), "teacher": teacher, "judge": judged})
     job = make_job(tmp_path, data, None, metric="judged", bindings=bindings)
     with settings_for(bindings):
