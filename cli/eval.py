@@ -41,6 +41,9 @@ SYSTEM_HELP = (
 MetricOf = Annotated[
     str | None, typer.Option("--metric", help=f"{METRIC_HELP} [default: the benchmark's, or answer_f1]")
 ]
+Judge = Annotated[
+    str | None, typer.Option(help="Of judged and longmemeval: an artifact. Of came_f1: that, or candidate_judge.")
+]
 Bench = Annotated[
     str | None, typer.Option(help="Ask a benchmark: worlds, locomo, longmemeval, came, hotpotqa, sessions.")
 ]
@@ -73,6 +76,7 @@ def evaluate_program(
     metric: MetricOf = None,
     bench: Bench = None,
     data: Data = None,
+    judge: Judge = None,
     system: System = "program",
     k: K = 10,
     tokens: Tokens = 8192,
@@ -113,17 +117,17 @@ def evaluate_program(
     from stitchjam.optimizers.run import describe_run
 
     kind, loaded, label = _system(system, program, effort, k, tokens)
-    judge = _judge(metric, bench)
-    check_fit(judge((), None), kind)
+    rate = _metric(metric, bench, judge)
+    check_fit(rate((), None), kind)
     kept, bindings = kept_folder(runs, memory) / "eval", open_bindings(config, model, say)
     about = {"name": name or label, "bench": bench or ""}
-    run = describe_run(loaded, judge((), None), cases, bindings, about)
+    run = describe_run(loaded, rate((), None), cases, bindings, about)
     rows = Rows(out or kept / f"{run.id}.jsonl", run, cases.keys)
     if retry_failed:
         rows.drop(FAILED)
     budget = {"calls": calls, "seconds": minutes and minutes * 60, "cost": dollars}
     terms = Terms(bindings, kept / "replies.jsonl", threads, deadline, **budget)
-    _evaluate(loaded, _trials(cases, kind, judge, bench, rows), rows, terms, as_json)
+    _evaluate(loaded, _trials(cases, kind, rate, bench, rows), rows, terms, as_json)
 
 
 def _cases(
@@ -155,16 +159,17 @@ def _system(system: str, program: str, effort: Any, k: int, tokens: int) -> tupl
     return "memory_agent", open_system(system, effort, k, tokens), system + settings.get(system, "")
 
 
-def _judge(metric: str | None, bench: str | None) -> Any:
+def _metric(metric: str | None, bench: str | None, judge: str | None) -> Any:
     """What makes a metric from questions and a store."""
     from stitchjam.data.benchmarks import BENCHMARKS
-    from stitchjam.optimizers.metrics import make_metric
+    from stitchjam.optimizers.metrics import make_metric, open_judge
 
     name = metric or (BENCHMARKS[bench].metric if bench else "answer_f1")
-    return lambda questions, store: make_metric(name, questions, store)
+    settings = {} if judge is None else {"judge": open_judge(name, judge)}
+    return lambda questions, store: make_metric(name, questions, store, **settings)
 
 
-def _trials(cases: Any, program: str, judge: Any, bench: str | None, rows: Any) -> Iterator[Any]:
+def _trials(cases: Any, program: str, rate: Any, bench: str | None, rows: Any) -> Iterator[Any]:
     """What is left to ask, one history at a time."""
     from stitchjam.data.benchmarks import BENCHMARKS
     from stitchjam.optimizers.evaluate import Trial
@@ -174,7 +179,7 @@ def _trials(cases: Any, program: str, judge: Any, bench: str | None, rows: Any) 
     for case in cases.open():
         left = [one for one in case.questions if (case.name, one.id) not in rows.done]
         if left:
-            yield Trial(examples(program, left, case.store), judge(left, case.store), case.name, kinds)
+            yield Trial(examples(program, left, case.store), rate(left, case.store), case.name, kinds)
 
 
 def _evaluate(program: Any, trials: Iterator[Any], rows: Any, terms: Any, as_json: bool) -> None:

@@ -8,19 +8,12 @@ from stitchjam.backends.bindings import Bindings
 from stitchjam.data.cases import Cases
 from stitchjam.optimizers.metrics import Metric
 from stitchjam.optimizers.rows import Run
-from stitchjam.programs.contract import contract_of, digest, predictors_of
+from stitchjam.programs.contract import digest, identity
 from stitchjam.programs.step import Program
 
-__all__ = ["describe_run", "program_digest"]
+__all__ = ["describe_run"]
 
 _CODE = ("data", "signatures", "backends", "programs", "optimizers/metrics")
-
-
-def program_digest(program: Program) -> str:
-    """Hash of a program's signatures, settings and demos."""
-    demos = {name: digest(repr(predictor.demos)) for name, predictor in predictors_of(program).items()}
-    contract = {name: part.model_dump(mode="json") for name, part in contract_of(program).items()}
-    return digest({"program": contract, "hparams": program.hparams(), "demos": demos})
 
 
 def describe_run(program: Program, metric: Metric, cases: Cases, bindings: Bindings, about: Mapping[str, str]) -> Run:
@@ -30,7 +23,7 @@ def describe_run(program: Program, metric: Metric, cases: Cases, bindings: Bindi
     """
     sampling = {one.name: [one.temperature, one.max_tokens] for one in bindings.endpoints}
     settled = {
-        "program": program_digest(program),
+        "program": digest(identity(program)),
         "metric": digest(metric.describe()),
         "questions": cases.digest,
         "model": digest({"bindings": bindings.describe(), "sampling": sampling}),

@@ -230,3 +230,50 @@ def test_types_that_are_numbers_have_their_names_in_a_report(run, script):
     gam = ["--metric", "locomo_gam", "--out", "gam.jsonl"]
     found = as_json(run("eval", "--bench", "locomo", "--data", "locomo.json", *gam, "--json"))
     assert (found["n"], found["asked"], found["outcomes"]) == (1, 2, {"not_rated": 1, "ok": 1})
+
+
+def test_a_judge_rates_where_words_do_not_settle_it(run, hotpots, script):
+    lm = script(
+        answer_question={"sources": ["c1"], "answer": "the kingdom of Norway"},
+        judge_answer={"missing": "nothing", "verdict": "CORRECT"},
+        match_candidates={"pairs": [{"reference": "g1", "answer": "a1"}]},
+    )
+    found = as_json(run("eval", *hotpots, "--metric", "judged", "--json"))
+    assert (found["metric"], found["score"], found["parts"]["asked_judge"]) == ("judged", 1.0, 1.0)
+    [row] = [row for row in read_report(next(Path(".stitchjam/runs/eval").glob("answerer-*"))).rows if row.calls]
+    assert row.calls == 1 and [call.step for call in lm.engine.calls].count("judge_answer") == 1
+    script(
+        answer_question={"sources": ["c1"], "answer": "Norge"}, match_candidates=lm.engine.scripts["match_candidates"]
+    )
+    asked = ["eval", *hotpots, "--metric", "came_f1", "--runs", "new", "--json"]
+    assert as_json(run(*asked))["score"] == 0.0
+    assert as_json(run(*asked, "--judge", "candidate_judge"))["score"] == 1.0
+
+
+def test_a_judge_that_fails_leaves_the_answer_to_be_judged_again(run, hotpots, script):
+    script(answer_question={"sources": ["c1"], "answer": "the kingdom"}, judge_answer="no json")
+    asked = ["eval", *hotpots, "--metric", "judged", "--out", "rows.jsonl"]
+    assert run(*asked)[0] == 4
+    rows = read_report(Path("rows.jsonl")).rows
+    assert {(row.outcome, row.answer) for row in rows} == {("metric_error", "the kingdom")}
+    Path(".stitchjam/runs/eval/replies.jsonl").unlink()
+    script(
+        answer_question={"sources": ["c1"], "answer": "the kingdom"},
+        judge_answer={"missing": "a name", "verdict": "WRONG"},
+    )
+    found = as_json(run(*asked, "--retry-failed", "--json"))
+    assert (found["score"], found["coverage"]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("metric", "judge", "part"),
+    [
+        ("qa_f1", "answer_judge", "metric 'qa_f1' asks no judge"),
+        ("judged", "candidate_judge", "asks a program of the kind 'answer_judge'"),
+        ("judged", "nowhere", "'nowhere' is no artifact folder"),
+        ("f2", "answer_judge", "unknown metric 'f2'"),
+    ],
+)
+def test_a_judge_that_does_not_fit_is_refused(run, hotpots, metric, judge, part):
+    code, out, err = run("eval", *hotpots, "--metric", metric, "--judge", judge)
+    assert code == 2 and out == "" and part in err

@@ -7,7 +7,7 @@ from stitchjam.optimizers.metrics.answers import (
     RougeL,
     answer_f1,
 )
-from stitchjam.optimizers.metrics.base import METRICS, Metric, Score, check_fit, make_metric
+from stitchjam.optimizers.metrics.base import METRICS, Metric, Score, check_fit, make_metric, open_judge
 from stitchjam.optimizers.metrics.candidates import CameF1, Judge
 from stitchjam.optimizers.metrics.choices import Choice
 from stitchjam.optimizers.metrics.end import EndMetric
@@ -50,5 +50,6 @@ __all__ = [
     "check_fit",
     "cited",
     "make_metric",
+    "open_judge",
     "recall_by_tokens",
 ]

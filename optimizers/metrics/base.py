@@ -14,9 +14,11 @@ import dspy
 from stitchjam.data.errors import UsageError
 from stitchjam.data.records import Question
 from stitchjam.data.store import Store
+from stitchjam.programs.artifact import open_program
 from stitchjam.programs.judge import JUDGES
+from stitchjam.programs.step import Program
 
-__all__ = ["METRICS", "Metric", "Score", "check_fit", "listed", "make_metric", "skipped"]
+__all__ = ["METRICS", "Metric", "Score", "check_fit", "listed", "make_metric", "open_judge", "skipped"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Metric(ABC):
 
     name = ""
     needs: frozenset[str] = frozenset()
+    judge_kind = ""  # the kind of program that its argument `judge` takes
     parts: tuple[str, ...] = ()  # names of the parts that are 0 where a question is not rated
 
     def __init__(self, questions: Iterable[Question], store: Store, threshold: float = 0.7):
@@ -135,12 +138,35 @@ def check_fit(metric: Metric, program: str) -> None:
         raise UsageError(f"metric {metric.name!r} cannot score {program!r}; it scores: {', '.join(fitting)}")
 
 
+def open_judge(metric: str, name: str) -> Program:
+    """The judge that a metric is to ask.
+
+    Args:
+        metric: its name.
+        name: an artifact folder, or a judge by its name.
+
+    Raises:
+        UsageError: the metric asks no judge, or one of another kind. ArtifactError: see `programs.artifact.load`.
+    """
+    wanted = _known(metric).judge_kind
+    if not wanted:
+        raise UsageError(f"metric {metric!r} asks no judge; leave out --judge")
+    kind, program = open_program(name)
+    if kind != wanted:
+        raise UsageError(f"metric {metric!r} asks a program of the kind {wanted!r}, and {name!r} is of {kind!r}")
+    return program
+
+
 def make_metric(name: str, questions: Iterable[Question], store: Store, **settings: Any) -> Metric:
     """A metric by name.
 
     Raises:
         UsageError: there is no such metric.
     """
+    return _known(name)(questions, store, **settings)
+
+
+def _known(name: str) -> type[Metric]:
     if name not in METRICS:
         raise UsageError(f"unknown metric {name!r}; known: {', '.join(sorted(METRICS))}")
-    return METRICS[name](questions, store, **settings)
+    return METRICS[name]

@@ -209,6 +209,7 @@ class CameF1(Metric):
 
     name = "came_f1"
     needs = frozenset({"answer"})
+    judge_kind = "candidate_judge"
 
     def __init__(
         self,

@@ -37,6 +37,7 @@ class Judged(Metric):
 
     name = "judged"
     needs = frozenset({"answer"})
+    judge_kind = "answer_judge"
 
     def __init__(
         self, questions: Iterable[Question], store: Store, threshold: float = 0.7, judge: AnswerJudge | None = None
