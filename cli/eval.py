@@ -1,7 +1,7 @@
 """Commands that judge: eval, with compare and report."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,6 +41,9 @@ SYSTEM_HELP = (
 MetricOf = Annotated[
     str | None, typer.Option("--metric", help=f"{METRIC_HELP} [default: the benchmark's, or answer_f1]")
 ]
+Setting = Annotated[
+    list[str] | None, typer.Option(help="Of the metric, such as level=session (evidence_recall) or tokens=2048.")
+]
 Judge = Annotated[
     str | None, typer.Option(help="Of judged and longmemeval: an artifact. Of came_f1: that, or candidate_judge.")
 ]
@@ -76,6 +79,7 @@ def evaluate_program(
     metric: MetricOf = None,
     bench: Bench = None,
     data: Data = None,
+    setting: Setting = None,
     judge: Judge = None,
     system: System = "program",
     k: K = 10,
@@ -117,7 +121,7 @@ def evaluate_program(
     from stitchjam.optimizers.run import describe_run
 
     kind, loaded, label = _system(system, program, effort, k, tokens)
-    rate = _metric(metric, bench, judge)
+    rate = _metric(metric, bench, setting or (), judge)
     check_fit(rate((), None), kind)
     kept, bindings = kept_folder(runs, memory) / "eval", open_bindings(config, model, say)
     about = {"name": name or label, "bench": bench or ""}
@@ -159,13 +163,13 @@ def _system(system: str, program: str, effort: Any, k: int, tokens: int) -> tupl
     return "memory_agent", open_system(system, effort, k, tokens), system + settings.get(system, "")
 
 
-def _metric(metric: str | None, bench: str | None, judge: str | None) -> Any:
+def _metric(metric: str | None, bench: str | None, given: Sequence[str], judge: str | None) -> Any:
     """What makes a metric from questions and a store."""
     from stitchjam.data.benchmarks import BENCHMARKS
-    from stitchjam.optimizers.metrics import make_metric, open_judge
+    from stitchjam.optimizers.metrics import make_metric, metric_settings, open_judge
 
     name = metric or (BENCHMARKS[bench].metric if bench else "answer_f1")
-    settings = {} if judge is None else {"judge": open_judge(name, judge)}
+    settings = metric_settings(name, given) | ({"judge": open_judge(name, judge)} if judge else {})
     return lambda questions, store: make_metric(name, questions, store, **settings)
 
 

@@ -277,3 +277,15 @@ def test_a_judge_that_fails_leaves_the_answer_to_be_judged_again(run, hotpots, s
 def test_a_judge_that_does_not_fit_is_refused(run, hotpots, metric, judge, part):
     code, out, err = run("eval", *hotpots, "--metric", metric, "--judge", judge)
     assert code == 2 and out == "" and part in err
+
+
+def test_a_metric_is_set_as_asked(run, hotpots, script):
+    script(answer_question={"sources": ["c1"], "answer": "Norway"})
+    asked = ["eval", *hotpots, "--system", "bm25", "--json", "--metric"]
+    for level in ("turn", "session"):
+        run(*asked, "evidence_recall", "--setting", f"level={level}", "--out", f"{level}.jsonl")
+        assert all(f"gold {level}s" in row.why for row in read_report(Path(f"{level}.jsonl")).rows)
+    assert as_json(run(*asked, "evidence_at_budget", "--setting", "tokens=1"))["score"] == 0.0
+    for metric, wrong in (("evidence_recall", "level=page"), ("evidence_recall", "tokens=3"), ("qa_f1", "x")):
+        code, _, err = run(*asked, metric, "--setting", wrong)
+        assert code == 2 and f"metric {metric!r} has no setting {wrong!r}; it has: threshold (float)" in err

@@ -16,7 +16,7 @@ FILES = {
     "SQuALITY": ("squality/squality_dev.jsonl", (10, 10, 50, 0)),
     "QMSum": ("qmsum/qmsum_dev.jsonl", (12, 12, 85, 72)),
     "MuSiQue": ("musique/musique_ans_dev.jsonl", (60, 1200, 60, 60)),
-    "RealMem": ("realmem/Kenta_Tanaka_dialogues_256k.json", (1, 191, 153, 153)),
+    "RealMem": ("realmem/Kenta_Tanaka_dialogues_256k.json", (88, 8916, 153, 153)),
     "BEAM": ("beam/100K/1", (1, 78, 20, 18)),
 }
 

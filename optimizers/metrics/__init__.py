@@ -7,7 +7,15 @@ from stitchjam.optimizers.metrics.answers import (
     RougeL,
     answer_f1,
 )
-from stitchjam.optimizers.metrics.base import METRICS, Metric, Score, check_fit, make_metric, open_judge
+from stitchjam.optimizers.metrics.base import (
+    METRICS,
+    Metric,
+    Score,
+    check_fit,
+    make_metric,
+    metric_settings,
+    open_judge,
+)
 from stitchjam.optimizers.metrics.candidates import CameF1, Judge
 from stitchjam.optimizers.metrics.choices import Choice
 from stitchjam.optimizers.metrics.end import EndMetric
@@ -50,6 +58,7 @@ __all__ = [
     "check_fit",
     "cited",
     "make_metric",
+    "metric_settings",
     "open_judge",
     "recall_by_tokens",
 ]

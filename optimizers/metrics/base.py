@@ -7,9 +7,10 @@ examples into proposer prompts and store them as demos.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import dspy
+from pydantic import TypeAdapter, ValidationError
 
 from stitchjam.data.errors import UsageError
 from stitchjam.data.records import Question
@@ -18,7 +19,17 @@ from stitchjam.programs.artifact import open_program
 from stitchjam.programs.judge import JUDGES
 from stitchjam.programs.step import Program
 
-__all__ = ["METRICS", "Metric", "Score", "check_fit", "listed", "make_metric", "open_judge", "skipped"]
+__all__ = [
+    "METRICS",
+    "Metric",
+    "Score",
+    "check_fit",
+    "listed",
+    "make_metric",
+    "metric_settings",
+    "open_judge",
+    "skipped",
+]
 
 
 @dataclass(frozen=True)
@@ -155,6 +166,29 @@ def open_judge(metric: str, name: str) -> Program:
     if kind != wanted:
         raise UsageError(f"metric {metric!r} asks a program of the kind {wanted!r}, and {name!r} is of {kind!r}")
     return program
+
+
+def metric_settings(metric: str, given: Iterable[str]) -> dict[str, Any]:
+    """Settings of a metric from "name=value", such as "tokens=2048".
+
+    Raises:
+        UsageError: the metric has no such setting, or it cannot have that value; the message names those it has.
+    """
+    hints = get_type_hints(_known(metric).__init__)
+    known = {name: hint for name, hint in hints.items() if name not in ("questions", "store", "judge", "return")}
+    found = {}
+    for one in given:
+        name, _, value = one.partition("=")
+        try:
+            found[name] = TypeAdapter(known[name]).validate_python(value)
+        except (KeyError, ValidationError):
+            names = ", ".join(f"{name} ({_shown(hint)})" for name, hint in known.items())
+            raise UsageError(f"metric {metric!r} has no setting {one!r}; it has: {names}") from None
+    return found
+
+
+def _shown(hint: Any) -> str:
+    return " or ".join(map(str, get_args(hint))) or hint.__name__
 
 
 def make_metric(name: str, questions: Iterable[Question], store: Store, **settings: Any) -> Metric:
