@@ -57,6 +57,7 @@ Tokens = Annotated[int, typer.Option(min=1, help="Of full_context: tokens that i
 Split = Annotated[str | None, typer.Option(help="train, held_out or all. [default: held_out; of search: all]")]
 Limit = Annotated[int | None, typer.Option(min=1, help="At most so many questions.")]
 Seed = Annotated[int, typer.Option(help="Of the choice that --limit makes in a benchmark.")]
+Rollout = Annotated[int, typer.Option(min=0, help="Ask anew, for other replies of a model that samples.")]
 Out = Annotated[Path | None, typer.Option(help="One row a question (jsonl). [default: in the folder of --runs]")]
 Name = Annotated[str | None, typer.Option(help="What reports call it. [default: system and settings]")]
 Deadline = Annotated[float, typer.Option(min=0.1, help="Seconds for one question; then it counts as 0.")]
@@ -90,6 +91,7 @@ def evaluate_program(
     split: Split = None,
     limit: Limit = None,
     seed: Seed = 0,
+    rollout: Rollout = 0,
     effort: EffortName = "low",
     model: Model = None,
     config: Config = CONFIG,
@@ -124,7 +126,8 @@ def evaluate_program(
     rate = _metric(metric, bench, setting or (), judge)
     check_fit(rate((), None), kind)
     kept, bindings = kept_folder(runs, memory) / "eval", open_bindings(config, model, say)
-    about = {"name": name or label, "bench": bench or ""}
+    bindings = bindings.rollout(rollout) if rollout else bindings
+    about = {"name": name or label, "bench": bench or "", "rollout": rollout}
     run = describe_run(loaded, rate((), None), cases, bindings, about)
     rows = Rows(out or kept / f"{run.id}.jsonl", run, cases.keys)
     if retry_failed:
@@ -259,14 +262,15 @@ def eval_report(
     """Systems beside each other, recomputed from their rows: scores, types, cost, and gains over the first."""
     from stitchjam.optimizers.pages.figures import systems
     from stitchjam.optimizers.pages.page import write_page
-    from stitchjam.optimizers.report import gain_lines, kinds_table, systems_table, systems_value
+    from stitchjam.optimizers.report import gain_lines, kinds_table, rollout_lines, systems_table, systems_value
     from stitchjam.optimizers.rows import read_report
 
     reports = [read_report(file) for file in files]
     found = systems(reports)
     if html:
         write_page(html, reports)
-    result(as_json, systems_value(found), systems_table(found), kinds_table(found), *gain_lines(reports))
+    lines = (*rollout_lines(reports), *gain_lines(reports))
+    result(as_json, systems_value(found), systems_table(found), kinds_table(found), *lines)
     if html:
         say(f"wrote {html}")
 

@@ -17,9 +17,9 @@ from stitchjam.backends.replay import replies
 from stitchjam.backends.usage import Budget, Ledger, Usage, metered
 from stitchjam.data.errors import BackendError, BudgetStop, ModelError, ModelOutputError, UsageError
 from stitchjam.data.secrets import hide_secrets
-from stitchjam.optimizers.each import each
 from stitchjam.optimizers.metrics import Metric, cited, recall_by_tokens
 from stitchjam.optimizers.rows import Outcome, Report, Row, Rows
+from stitchjam.programs.each import each
 from stitchjam.programs.step import settings_for
 
 __all__ = ["BACKEND_ERRORS", "OUTPUT_ERRORS", "Terms", "Trial", "evaluate", "evaluate_kept", "require_answers"]

@@ -1,6 +1,7 @@
 """Turns plans, reports and ledgers into tables and lines for people. It prints nothing itself."""
 
 from collections.abc import Sequence
+from statistics import fmean, stdev
 from typing import Any
 
 from pydantic import ValidationError
@@ -34,6 +35,7 @@ __all__ = [
     "probe_table",
     "report_line",
     "report_table",
+    "rollout_lines",
     "systems_table",
     "systems_value",
     "trace_lines",
@@ -193,6 +195,19 @@ def systems_table(found: Sequence[System]) -> Table:
 def systems_value(found: Sequence[System]) -> list[dict[str, Any]]:
     """The same and more as JSON objects."""
     return [one.as_value() for one in found]
+
+
+def rollout_lines(reports: Sequence[Report]) -> list[str]:
+    """Mean and spread over the rollouts of each system, where there are several of it."""
+    runs: dict[tuple[str, ...], dict[int, float]] = {}
+    for one in reports:
+        runs.setdefault((one.name, one.model, one.bench, one.metric), {})[one.rollout] = one.score
+    return [
+        f"{name or model}: mean {fmean(scores.values()):.3f} over {len(scores)} rollouts "
+        f"(standard deviation {stdev(scores.values()):.3f})"
+        for (name, model, *_), scores in runs.items()
+        if len(scores) > 1
+    ]
 
 
 def gain_lines(reports: Sequence[Report]) -> list[str]:

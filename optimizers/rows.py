@@ -66,7 +66,11 @@ class Row(Record):
 
 
 class Report(Record):
-    """All rows of one evaluation. `asked` counts the questions that it was to ask, where that is known."""
+    """All rows of one evaluation.
+
+    `asked` counts the questions that it was to ask, where that is known. Runs that differ in `rollout` alone sampled
+    other replies.
+    """
 
     metric: str
     rows: tuple[Row, ...]
@@ -74,6 +78,7 @@ class Report(Record):
     bench: str = ""
     model: str = ""
     asked: int = 0
+    rollout: int = 0
 
     @property
     def rated(self) -> tuple[Row, ...]:
@@ -132,6 +137,7 @@ class Run(Record):
     bench: str = ""
     model: str = ""
     asked: int = 0
+    rollout: int = 0
     settled: dict[str, str] = {}
 
     @property

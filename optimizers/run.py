@@ -16,8 +16,8 @@ __all__ = ["describe_run"]
 _CODE = ("data", "signatures", "backends", "programs", "optimizers/metrics")
 
 
-def describe_run(program: Program, metric: Metric, cases: Cases, bindings: Bindings, about: Mapping[str, str]) -> Run:
-    """The run of a program on these cases; `about` holds `name` and `bench` for people.
+def describe_run(program: Program, metric: Metric, cases: Cases, bindings: Bindings, about: Mapping[str, Any]) -> Run:
+    """The run of a program on these cases; `about` holds `name`, `bench` and `rollout`.
 
     Two runs whose rows could differ have different hashes, also when only our own code has changed.
     """
@@ -28,6 +28,7 @@ def describe_run(program: Program, metric: Metric, cases: Cases, bindings: Bindi
         "questions": cases.digest,
         "model": digest({"bindings": bindings.describe(), "sampling": sampling}),
         "code": _code_digest(),
+        "rollout": str(about["rollout"]),
     }
     models = sorted({model.split("@")[0] for model in bindings.describe().values()})
     return Run(metric=metric.name, model=", ".join(models), asked=len(cases.keys), settled=settled, **about)

@@ -1,8 +1,6 @@
 """Turns a signature into a step: one predictor with a fixed name, a binding, escaped inputs and clear failures."""
 
-import contextvars
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar, cast
 
 import dspy
@@ -14,6 +12,7 @@ from stitchjam.backends.bindings import Bindings
 from stitchjam.backends.engine import first_line
 from stitchjam.data.errors import BackendError, ModelOutputError, StitchjamError, UsageError
 from stitchjam.data.text import escape
+from stitchjam.programs.each import each
 from stitchjam.signatures import step_name
 
 __all__ = ["Program", "Step", "StepOutputError", "as_step", "map_ordered", "settings_for"]
@@ -181,29 +180,28 @@ def map_ordered(function: Callable[[Item], Result], items: Iterable[Item], threa
     threads = min(threads or dspy.settings.num_threads or 1, len(items))
     outer = dspy.settings.trace
     traces: list[list] = [[] for _ in items]
+    errors: dict[int, BaseException] = {}
 
-    def run(item: Item, trace: list) -> Result:
-        with dspy.context(trace=None if outer is None else trace):
-            return function(item)
+    def run(number: int) -> Result:
+        with dspy.context(trace=None if outer is None else traces[number]):
+            return function(items[number])
 
-    futures: list[Future[Result]] = []
+    def caught(number: int) -> Result | None:
+        try:
+            return run(number)
+        except BaseException as error:  # raised below, as if items had run one after the other
+            errors[number] = error
+            return None
+
     try:
         if threads <= 1:
-            return [run(item, trace) for item, trace in zip(items, traces, strict=True)]
-        pool = ThreadPoolExecutor(threads)
-        try:
-            for item, trace in zip(items, traces, strict=True):
-                futures.append(pool.submit(contextvars.copy_context().run, run, item, trace))
-            wait(futures, return_when=FIRST_EXCEPTION)
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)  # calls under way may take minutes
-            raise
-        pool.shutdown(cancel_futures=True)
-        failed = next((n for n, future in enumerate(futures) if not future.cancelled() and future.exception()), None)
-        if failed is not None:
-            del traces[failed + 1 :]  # as if items had run one after the other
-            futures[failed].result()
-        return [future.result() for future in futures]
+            return [run(number) for number in range(len(items))]
+        found = dict(each(caught, (number for number in range(len(items)) if not errors), threads))
+        if errors:
+            failed = min(errors)
+            del traces[failed + 1 :]
+            raise errors[failed]
+        return [cast(Result, found[number]) for number in range(len(items))]
     finally:
         _extend(outer, traces)
 

@@ -248,3 +248,16 @@ def test_bindings_are_shared_by_copies_and_know_plain_models():
     assert copy.deepcopy(bindings) is bindings
     assert [endpoint.alias for endpoint in bindings.endpoints] == ["scripted"]
     assert bindings.describe()["role:teacher"] == "openai/gpt-4.1-mini"
+
+
+def test_another_rollout_asks_the_same_models_anew_and_leaves_the_judge():
+    task, judge = scripted_lm({}, "task"), scripted_lm({}, "judge")
+    with pytest.raises(UsageError, match="at temperature 0 a model replies the same in every rollout"):
+        Bindings({"task": task, "judge": judge}).rollout(3)
+    task.kwargs["temperature"] = 0.7
+    found = Bindings({"task": task, "judge": judge}, {"plan_next": task, "judge_answer": judge}).rollout(3)
+    assert [found.lm(step).kwargs.get("rollout_id") for step in ("answer_question", "plan_next")] == [3, 3]
+    assert [found.lm(step).kwargs.get("rollout_id") for step in ("judge_answer", "match_candidates")] == [None, None]
+    assert found.lm("plan_next").engine is task.engine and "rollout_id" not in task.kwargs
+    alone = Bindings({"task": task}).rollout(3)
+    assert alone.lm("judge_answer").kwargs.get("rollout_id") is None

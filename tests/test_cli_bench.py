@@ -289,3 +289,15 @@ def test_a_metric_is_set_as_asked(run, hotpots, script):
     for metric, wrong in (("evidence_recall", "level=page"), ("evidence_recall", "tokens=3"), ("qa_f1", "x")):
         code, _, err = run(*asked, metric, "--setting", wrong)
         assert code == 2 and f"metric {metric!r} has no setting {wrong!r}; it has: threshold (float)" in err
+
+
+def test_a_model_that_samples_is_asked_anew_in_another_rollout(run, hotpots, script):
+    answers = iter(["Norway", "Oslo", "Norway"])
+    lm = script(answer_question=lambda _: {"sources": ["c1"], "answer": next(answers)})
+    assert run("eval", *hotpots, "--rollout", "1")[0] == 2  # at temperature 0
+    lm.kwargs["temperature"] = 0.7
+    for number in (1, 2, 3):
+        assert run("eval", *hotpots, "--rollout", str(number), "--out", f"{number}.jsonl")[0] == 0
+    assert len(lm.engine.calls) == 3  # one prompt, three rollouts
+    out = run("eval", "report", "1.jsonl", "2.jsonl", "3.jsonl")[1]
+    assert "answerer: mean 0.667 over 3 rollouts (standard deviation 0.577)" in out

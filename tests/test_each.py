@@ -7,7 +7,7 @@ import dspy
 import pytest
 
 from stitchjam.data.errors import BudgetStop
-from stitchjam.optimizers.each import each
+from stitchjam.programs.each import each
 
 
 def test_every_item_comes_back_with_its_result():

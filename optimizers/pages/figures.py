@@ -103,7 +103,7 @@ def price(found: Sequence[System]) -> Price:
 
 def _labels(reports: Sequence[Report]) -> list[str]:
     """Names; where two are equal with the model, and where that is equal too with a number."""
-    names = [one_line(printable(one.name)) or one_line(printable(one.model)) or "system" for one in reports]
+    names = [_named(one) for one in reports]
     models = [one_line(printable(one.model)) for one in reports]
     alike = Counter(names)
     pairs = zip(names, models, strict=True)
@@ -112,6 +112,11 @@ def _labels(reports: Sequence[Report]) -> list[str]:
     for label in full:
         taken.append(next(one for one in _numbered(label, full.count(label) > 1) if one not in taken))
     return taken
+
+
+def _named(report: Report) -> str:
+    name = one_line(printable(report.name)) or one_line(printable(report.model)) or "system"
+    return f"{name}, rollout {report.rollout}" if report.rollout else name
 
 
 def _numbered(label: str, repeated: bool) -> Iterable[str]:
