@@ -19,7 +19,7 @@ from stitchjam.data.errors import DataError, UsageError
 
 __all__ = ["Mode", "ReplayCache", "replies"]
 
-Mode = Literal["record", "replay"]
+Mode = Literal["record", "replay", "again"]
 
 
 class ReplayCache(Cache):
@@ -27,7 +27,8 @@ class ReplayCache(Cache):
 
     Args:
         path: the file; made when missing. None keeps replies in memory only.
-        mode: "record" calls the model for an unknown prompt; "replay" raises DataError instead.
+        mode: "record" calls the model for an unknown prompt; "replay" raises DataError instead; "again" calls it for
+            each prompt once, and its reply stands for the one before.
     """
 
     def __init__(self, path: Path | None, mode: Mode = "record"):
@@ -37,6 +38,8 @@ class ReplayCache(Cache):
         self._unfinished = False  # whether the last line lacks its line break
         if path is not None and path.exists():
             self._read(path)
+            if mode == "again":
+                self.memory_cache.clear()
         elif path is not None and mode == "replay":
             raise DataError(f"there are no recorded replies in {path}; record some with mode='record'")
 
@@ -60,7 +63,7 @@ class ReplayCache(Cache):
                 raise DataError(f"{path}, line {number}: not a recorded reply ({error}); delete the line") from None
 
     def _drop_tail(self, path: Path, size: int, length: int) -> None:
-        if self.mode == "record":
+        if self.mode != "replay":
             with path.open("rb+") as file:
                 if file.seek(0, 2) == size:  # else another process has mended it
                     file.truncate(size - length)
@@ -147,7 +150,7 @@ def replies(path: Path | None, mode: Mode = "record") -> Iterator[ReplayCache]:
     # dspy looks this attribute up at every call; it has no per-context form.
     holder: Any = dspy
     before, cache = holder.cache, ReplayCache(path, mode)
-    if path is not None and mode == "record":
+    if path is not None and mode != "replay":
         cache.check_writable(path)
     holder.cache = cache
     try:

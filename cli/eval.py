@@ -133,7 +133,7 @@ def evaluate_program(
     if retry_failed:
         rows.drop(FAILED)
     budget = {"calls": calls, "seconds": minutes and minutes * 60, "cost": dollars}
-    terms = Terms(bindings, kept / "replies.jsonl", threads, deadline, **budget)
+    terms = Terms(bindings, kept / "replies.jsonl", threads, deadline, **budget, again=retry_failed)
     _evaluate(loaded, _trials(cases, kind, rate, bench, rows), rows, terms, as_json)
 
 

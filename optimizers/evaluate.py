@@ -95,6 +95,7 @@ class Terms:
         threads: questions at once.
         deadline: seconds for one question.
         calls, seconds, cost: the most that all may take.
+        again: whether the model is asked where a reply is kept, so that one of no use is replaced.
         ledger: counts the calls that are made, those of judges too.
     """
 
@@ -105,13 +106,15 @@ class Terms:
     calls: int | None = None
     seconds: float | None = None
     cost: float | None = None
+    again: bool = False
     ledger: Ledger = field(default_factory=Ledger)
 
     @contextmanager
     def open(self) -> Iterator[None]:
         """The settings in which programs run, from now on within the limits."""
         budget = Budget(calls=self.calls, seconds=self.seconds, cost=self.cost, patience=PATIENCE)
-        with replies(self.kept), settings_for(self.bindings, self.threads), metered(self.ledger, budget):
+        kept = replies(self.kept, "again" if self.again else "record")
+        with kept, settings_for(self.bindings, self.threads), metered(self.ledger, budget):
             yield
 
 

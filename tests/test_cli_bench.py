@@ -206,7 +206,6 @@ def test_questions_that_failed_are_asked_again_when_told(run, hotpots, script):
     assert code == 4 and "no question was answered" in err
     script(answer_question={"sources": ["c1"], "answer": "Norway"})
     assert run("eval", *hotpots, "--out", "rows.jsonl")[0] == 4  # what failed is a result
-    Path(".stitchjam/runs/eval/replies.jsonl").unlink()
     found = as_json(run("eval", *hotpots, "--out", "rows.jsonl", "--retry-failed", "--json"))
     assert (found["score"], found["outcomes"]) == (1.0, {"ok": 4})
 
@@ -256,7 +255,6 @@ def test_a_judge_that_fails_leaves_the_answer_to_be_judged_again(run, hotpots, s
     assert run(*asked)[0] == 4
     rows = read_report(Path("rows.jsonl")).rows
     assert {(row.outcome, row.answer) for row in rows} == {("metric_error", "the kingdom")}
-    Path(".stitchjam/runs/eval/replies.jsonl").unlink()
     script(
         answer_question={"sources": ["c1"], "answer": "the kingdom"},
         judge_answer={"missing": "a name", "verdict": "WRONG"},

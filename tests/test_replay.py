@@ -190,3 +190,12 @@ def test_a_value_that_json_cannot_hold_does_not_break_the_call(file):
         cache.put({"model": "m", "prompt": "p"}, object())
         assert cache.get({"model": "m", "prompt": "p"}) is not None
     assert file.read_bytes() == b""
+
+
+def test_a_reply_that_is_asked_for_again_stands_for_the_one_before(file):
+    def asked(reply, mode):
+        with replies(file, mode), dspy.context(lm=scripted_lm({"other": reply}), adapter=dspy.ChatAdapter()):
+            return [dspy.settings.lm(prompt)[0] for prompt in ("a", "a")]
+
+    assert asked("one", "record") == asked("two", "record") == ["one", "one"]
+    assert asked("two", "again") == asked("three", "record") == ["two", "two"]
