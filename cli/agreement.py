@@ -15,7 +15,10 @@ __all__: list[str] = []
 
 @eval_app.command("judge")
 def eval_judge(  # noqa: PLR0913
-    labels: Annotated[Path, typer.Argument(help="Answers that people judged (jsonl; see docs/benchmarks.md).")],
+    labels: Annotated[
+        Path | None,
+        typer.Argument(help="Answers that people judged (jsonl; see docs/benchmarks.md). [default: the sample's]"),
+    ] = None,
     judge: Annotated[str, typer.Option(help="Artifact folder of a compiled one.")] = "answer_judge",
     model: Model = None,
     config: Config = CONFIG,

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,13 +86,16 @@ class _Pair(NamedTuple):
     verdict: bool | None
 
 
-def read_labels(path: Path) -> tuple[Labelled, ...]:
-    """Labels of a file, one a line; one without an id is named by its line.
+def read_labels(path: Path | None = None) -> tuple[Labelled, ...]:
+    """Labels of a file, one a line; one without an id is named by its line. Without a file, those of the sample.
 
     Raises:
         UsageError: the file cannot be opened.
         DataError: a line is no label, or an id is there twice; the message names file and line.
     """
+    if path is None:
+        with as_file(files("stitchjam.data").joinpath("samples", "judge.labels.jsonl")) as sample:
+            return read_labels(sample)
     found: dict[str, Labelled] = {}
     for row in read_records(path):
         try:

@@ -244,3 +244,10 @@ def test_eval_judge_refuses_what_is_no_answer_judge_and_what_is_no_label(run, la
     labels.write_text("{}\n", encoding="utf-8")
     code, _, err = run("eval", "judge", str(labels))
     assert code == 3 and "labels.jsonl, line 1" in err and len(err.splitlines()) == 1
+
+
+def test_the_sample_has_answers_of_both_sorts_and_a_judge_by_words_alone_is_no_good():
+    labels = read_labels()
+    assert len(labels) == 45 and sum(label.correct for label in labels) == 23
+    assert {label.kind for label in labels} == {"", "knowledge-update", "temporal-reasoning", "abstention"}
+    assert all(label.answer != label.reference for label in labels)
