@@ -214,14 +214,15 @@ def _evaluate(program: Any, trials: Iterator[Any], rows: Any, terms: Any, as_jso
 
 def _show(report: Any, ledger: Any, as_json: bool) -> None:
     from stitchjam.optimizers.pages.figures import systems
-    from stitchjam.optimizers.report import kinds_table, report_line, report_table, usage_rows, usage_table
+    from stitchjam.optimizers.report import usage_rows, usage_table
+    from stitchjam.optimizers.tables import kinds_tables, report_line, report_table
 
     kinds = {kind: {"n": n, "score": round(score, 6)} for kind, (n, score) in report.kinds.items()}
     result(
         as_json,
         report.summary() | {"kinds": kinds, "usage": usage_rows(ledger)},
         report_table(report),
-        kinds_table(systems([report])),
+        *kinds_tables(systems([report])),
         usage_table(ledger),
         report_line(report),
     )
@@ -235,8 +236,8 @@ def eval_compare(
 ) -> None:
     """How much better the second is, with an interval from a paired bootstrap over histories or questions."""
     from stitchjam.optimizers.compare import compare
-    from stitchjam.optimizers.report import kind_changes
     from stitchjam.optimizers.rows import read_report
+    from stitchjam.optimizers.tables import kind_changes
 
     before, after = read_report(first), read_report(second)
     found = compare(before, after)
@@ -244,7 +245,7 @@ def eval_compare(
     result(
         as_json,
         {"metric": before.metric, **found.model_dump(mode="json")},
-        kind_changes(found),
+        *kind_changes(found),
         f"{before.metric} on {found.n} questions: {found.before:.3f} -> {found.after:.3f}",
         f"gain {found.gain:+.3f} (95 % interval {found.low:+.3f} to {found.high:+.3f} from {drawn}; "
         f"{found.better} better, {found.worse} worse)",
@@ -260,17 +261,18 @@ def eval_report(
     as_json: Json = False,
 ) -> None:
     """Systems beside each other, recomputed from their rows: scores, types, cost, and gains over the first."""
+    from stitchjam.optimizers import tables
     from stitchjam.optimizers.pages.figures import systems
     from stitchjam.optimizers.pages.page import write_page
-    from stitchjam.optimizers.report import gain_lines, kinds_table, rollout_lines, systems_table, systems_value
     from stitchjam.optimizers.rows import read_report
 
     reports = [read_report(file) for file in files]
     found = systems(reports)
     if html:
         write_page(html, reports)
-    lines = (*rollout_lines(reports), *gain_lines(reports))
-    result(as_json, systems_value(found), systems_table(found), kinds_table(found), *lines)
+    shown = (tables.systems_table(found), *tables.kinds_tables(found), *tables.note_lines(found))
+    gains = (*tables.rollout_lines(reports), *tables.gain_lines(reports))
+    result(as_json, tables.systems_value(found), *shown, *gains)
     if html:
         say(f"wrote {html}")
 

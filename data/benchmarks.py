@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from stitchjam.data.errors import UsageError
+from stitchjam.data.errors import DataError, UsageError
 from stitchjam.data.readers import read_questions, read_sessions
 from stitchjam.data.readers.came import COMPLETE, came_digest, read_came
 from stitchjam.data.readers.hotpotqa import read_hotpotqa
@@ -37,6 +37,7 @@ class Benchmark:
         licence: under which.
         metric: that its figures are given in.
         complete: sizes of a complete copy, by variant; none where there is no such thing.
+        variant: which one a copy is of; "" where there is one.
         read: gives its histories one by one.
         kinds: what its types of questions are called, where they are numbers.
     """
@@ -48,6 +49,7 @@ class Benchmark:
     metric: str = "answer_f1"
     complete: Mapping[str, Sizes] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
+    variant: Callable[[Mapping[str, int]], str] = lambda sizes: ""
 
 
 def _worlds(path: Path | None) -> Iterator[Loaded]:
@@ -101,6 +103,8 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
             read_hotpotqa,
             "qa_f1",
             {"distractor": Sizes(7405, 7405), "long": Sizes(128, 128)},
+            # The long versions do not say which of their paragraphs count.
+            variant=lambda sizes: "distractor" if sizes["with_evidence"] else "long",
         ),
         "sessions": Benchmark(
             "your own: NAME.sessions.jsonl with NAME.questions.jsonl",
@@ -129,7 +133,18 @@ def open_benchmark(name: str, path: Path | None = None) -> Iterator[Loaded]:
         raise UsageError(f"{name} does not ship with this package; get it from {BENCHMARKS[name].source} and name it")
     if path is not None and not path.exists():
         raise UsageError(f"{path}: there is no such file or folder")
-    return BENCHMARKS[name].read(path)
+    return _told(name, BENCHMARKS[name].read(path))
+
+
+def _told(name: str, found: Iterator[Loaded]) -> Iterator[Loaded]:
+    """The same; where not even the first history can be read, the file may be of another benchmark."""
+    try:
+        first = next(found, None)
+    except DataError as error:
+        raise DataError(f"{error}. If it is no file of {name}, name the right benchmark") from None
+    if first is not None:
+        yield first
+    yield from found
 
 
 class Copy(Record):
@@ -156,7 +171,7 @@ def look(name: str, path: Path | None = None) -> Copy:
         sizes.update(with_evidence=sum(bool(one.evidence or one.sessions) for one in questions))
         kinds.update(one.kind for one in questions)
         problems += loaded.problems
-    note = _note(name, path, Sizes(sizes["histories"], sizes["questions"]))
+    note = _note(name, path, sizes)
     return Copy(name=name, kinds=dict(sorted(kinds.items())), problems=tuple(problems), note=note, **_plain(sizes))
 
 
@@ -164,14 +179,15 @@ def _plain(sizes: Counter[str]) -> dict[str, int]:
     return {key: sizes[key] for key in ("histories", "sessions", "turns", "questions", "with_evidence")}
 
 
-def _note(name: str, path: Path | None, found: Sizes) -> str:
-    variants = BENCHMARKS[name].complete
-    if not variants:
+def _note(name: str, path: Path | None, sizes: Mapping[str, int]) -> str:
+    benchmark, found = BENCHMARKS[name], Sizes(sizes["histories"], sizes["questions"])
+    if not benchmark.complete:
         return ""
-    if found in variants.values():
+    variant = benchmark.variant(sizes)
+    whole = benchmark.complete.get(variant) or next(iter(benchmark.complete.values()))
+    if found == whole:
         changed = name == "came" and path is not None and came_digest(path) != COMPLETE
         return "complete in number, but not the text that others published" if changed else "complete"
-    whole = min(variants.values(), key=lambda sizes: (sizes.questions < found.questions, sizes.questions))
     return (
         f"a partial copy: {found.histories:,} of {whole.histories:,} histories, "
         f"{found.questions:,} of {whole.questions:,} questions"

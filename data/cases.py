@@ -69,7 +69,8 @@ def load_cases(
         )
     data = load_data(history, questions, memory)
     store = data.store if memory else Store.of(data.store.history, encoder)
-    return (Case(str(memory or history or "sample"), store, data.questions),)
+    named = (memory or history or Path("sample")).resolve().name  # the same from wherever it is read
+    return (Case(named, store, data.questions),)
 
 
 def own_cases(

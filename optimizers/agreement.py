@@ -94,7 +94,7 @@ def read_labels(path: Path | None = None) -> tuple[Labelled, ...]:
         DataError: a line is no label, or an id is there twice; the message names file and line.
     """
     if path is None:
-        with as_file(files("stitchjam.data").joinpath("samples", "judge.labels.jsonl")) as sample:
+        with as_file(files("stitchjam.data").joinpath("samples").joinpath("judge.labels.jsonl")) as sample:
             return read_labels(sample)
     found: dict[str, Labelled] = {}
     for row in read_records(path):

@@ -49,6 +49,9 @@ def compare(before: Report, after: Report) -> Comparison:
     """
     if before.metric != after.metric:
         raise UsageError(f"one report is in {before.metric!r}, the other in {after.metric!r}; use the same --metric")
+    for part, what in (("questions", "the questions or their gold"), ("metric", "the settings of the metric")):
+        if before.settled.get(part) != after.settled.get(part):
+            raise UsageError(f"{what} are not the same in both reports; evaluate both on the same data, in one way")
     others = {row.key: row for row in after.rows}
     if not before.rows or {row.key for row in before.rows} != set(others):
         raise UsageError("two reports can be compared when both hold the same examples; evaluate both on the same ones")

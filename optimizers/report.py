@@ -1,25 +1,19 @@
 """Turns plans, reports and ledgers into tables and lines for people. It prints nothing itself."""
 
-from collections.abc import Sequence
-from statistics import fmean, stdev
 from typing import Any
 
 from pydantic import ValidationError
 from rich.table import Table
-from rich.text import Text
 
 from stitchjam.backends.probe import Probe
 from stitchjam.backends.usage import Ledger
-from stitchjam.data.errors import ArtifactError, UsageError
+from stitchjam.data.errors import ArtifactError
 from stitchjam.data.records import Answer, Context
 from stitchjam.data.store import Store
-from stitchjam.data.text import one_line, printable
-from stitchjam.optimizers.compare import Comparison, compare
+from stitchjam.data.text import one_line
+from stitchjam.optimizers.compare import Comparison
 from stitchjam.optimizers.compile import Compiled
-from stitchjam.optimizers.pages.figures import Estimate, System, systems
 from stitchjam.optimizers.plan import Plan
-from stitchjam.optimizers.rows import Report
-from stitchjam.optimizers.show import table
 from stitchjam.programs.artifact import Manifest
 
 __all__ = [
@@ -27,17 +21,9 @@ __all__ = [
     "comparison_lines",
     "compiled_lines",
     "compiled_summary",
-    "gain_lines",
-    "kind_changes",
-    "kinds_table",
     "manifest_lines",
     "plan_line",
     "probe_table",
-    "report_line",
-    "report_table",
-    "rollout_lines",
-    "systems_table",
-    "systems_value",
     "trace_lines",
     "usage_line",
     "usage_rows",
@@ -81,20 +67,6 @@ def usage_line(ledger: Ledger) -> str:
     use = ledger.total()
     cached = f" (and {use.cache_hits} from replies on disk)" if use.cache_hits else ""
     return f"{use.calls} calls{cached}, {use.tokens:,} tokens, {_minutes(use.seconds)}"
-
-
-def report_line(report: Report) -> str:
-    """The score in one line."""
-    parts = ", ".join(f"{name} {value:.3f}" for name, value in report.parts.items())
-    [found] = systems([report])
-    of = f" of {report.asked}" if report.asked > len(report.rows) else ""
-    left = f", {len(report.rows) - found.rated} not rated" if found.rated < len(report.rows) else ""
-    score = found.score and found.score.bounds
-    bounds = f" (95 % interval {score.low:.3f} to {score.high:.3f})" if score else ""
-    return (
-        f"{report.metric} {report.score:.3f}{bounds} on {found.rated}{of} questions{left}; "
-        f"answered {report.coverage:.0%}; {parts}"
-    )
 
 
 def compiled_summary(done: Compiled) -> dict[str, Any]:
@@ -141,97 +113,6 @@ def probe_table(found: list[Probe]) -> Table:
         speed = (f"{one.prompt_tokens_a_second:.0f}", f"{one.output_tokens_a_second:.0f}")
         table.add_row(one.alias, one.structure or "nothing", str(one.context or "not known"), *speed, one.note)
     return table
-
-
-def report_table(report: Report) -> Table:
-    """One line an example."""
-    table = Table("id", "score", "outcome", "why", box=None)
-    for row in report.rows:
-        table.add_row(Text(printable(row.id)), f"{row.value:.2f}", row.outcome, Text(printable(row.why)))
-    return table
-
-
-def kinds_table(found: Sequence[System]) -> Table:
-    """The score of each type of question with its interval, a column a system; empty where there is one type."""
-    kinds = sorted({kind for one in found for kind in one.kinds})
-    if len(kinds) < 2:
-        return table(("type",), [])
-    labels = [one.label for one in found] if len(found) > 1 else ["score"]
-    counts = (f"{max(one.kinds[kind].n for one in found if kind in one.kinds):,}" for kind in kinds)
-    rows = [
-        (kind or "-", n, *(_with_bounds(one.kinds.get(kind)) for one in found))
-        for kind, n in zip(kinds, counts, strict=True)
-    ]
-    return table(("type", "questions", *labels), rows, right=("questions", *labels))
-
-
-def _with_bounds(found: Estimate | None) -> str:
-    if found is None:
-        return "-"
-    bounds = f" ({found.bounds.low:.2f} to {found.bounds.high:.2f})" if found.bounds else ""
-    return f"{found.value:.3f}{bounds}"
-
-
-def systems_table(found: Sequence[System]) -> Table:
-    """A line a system: what it scored, on how many questions, and what a question cost."""
-    rows = [
-        (
-            one.label,
-            one.model or "-",
-            f"{one.rated:,} of {one.asked:,}",
-            _with_bounds(one.score),
-            f"{one.coverage:.0%}",
-            f"{one.calls:.1f}",
-            f"{one.input_tokens + one.output_tokens:,.0f}",
-            f"{one.seconds:.1f}",
-            f"${one.cost:.4f}" if one.cost else "-",
-        )
-        for one in found
-    ]
-    numbers = ("rated", "score", "answered", "calls", "tokens", "seconds", "cost")
-    return table(("system", "model", *numbers), rows, right=numbers)
-
-
-def systems_value(found: Sequence[System]) -> list[dict[str, Any]]:
-    """The same and more as JSON objects."""
-    return [one.as_value() for one in found]
-
-
-def rollout_lines(reports: Sequence[Report]) -> list[str]:
-    """Mean and spread over the rollouts of each system, where there are several of it."""
-    runs: dict[tuple[str, ...], dict[int, float]] = {}
-    for one in reports:
-        runs.setdefault((one.name, one.model, one.bench, one.metric), {})[one.rollout] = one.score
-    return [
-        f"{name or model}: mean {fmean(scores.values()):.3f} over {len(scores)} rollouts "
-        f"(standard deviation {stdev(scores.values()):.3f})"
-        for (name, model, *_), scores in runs.items()
-        if len(scores) > 1
-    ]
-
-
-def gain_lines(reports: Sequence[Report]) -> list[str]:
-    """The gain of each further report over the first, or why there is none."""
-    lines, labels = [], [one.label for one in systems(reports)]
-    for label, report in zip(labels[1:], reports[1:], strict=True):
-        try:
-            c = compare(reports[0], report)
-        except UsageError as error:
-            lines.append(f"{label}: not compared with {labels[0]}: {error}")
-            continue
-        lines.append(f"{label} over {labels[0]}: {c.gain:+.3f} ({c.low:+.3f} to {c.high:+.3f}; n {c.n})")
-    return lines
-
-
-def kind_changes(comparison: Comparison) -> Table:
-    """Scores of each type of question in both reports, where there are several types."""
-    found = comparison.kinds if len(comparison.kinds) > 1 else {}
-    rows = [
-        (kind or "-", f"{n:,}", f"{before:.3f}", f"{after:.3f}", f"{after - before:+.3f}")
-        for kind, (n, before, after) in found.items()
-    ]
-    columns = ("questions", "first", "second", "gain")
-    return table(("type", *columns), rows, right=columns)
 
 
 def comparison_lines(comparison: Comparison, metric: str) -> list[str]:

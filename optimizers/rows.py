@@ -69,7 +69,7 @@ class Report(Record):
     """All rows of one evaluation.
 
     `asked` counts the questions that it was to ask, where that is known. Runs that differ in `rollout` alone sampled
-    other replies.
+    other replies. `settled` is that of its `Run`.
     """
 
     metric: str
@@ -79,6 +79,7 @@ class Report(Record):
     model: str = ""
     asked: int = 0
     rollout: int = 0
+    settled: dict[str, str] = {}
 
     @property
     def rated(self) -> tuple[Row, ...]:
@@ -148,8 +149,7 @@ class Run(Record):
 
     def report(self, rows: Iterable[Row]) -> Report:
         """The report over rows of it."""
-        shared = self.model_dump(exclude={"settled"})
-        return Report(**shared, rows=tuple(rows))
+        return Report(**self.model_dump(), rows=tuple(rows))
 
 
 class _First(Record):

@@ -170,7 +170,7 @@ def test_two_systems_are_compared_on_the_same_questions(run, hotpots, script):
     assert (found["metric"], found["gain"], found["kinds"]["bridge"]) == ("qa_f1", 1.0, [2, 0.0, 1.0])
     run("eval", *hotpots, "--limit", "2", "--out", "fewer.jsonl", "--runs", "second")
     code, out, err = run("eval", "compare", "first.jsonl", "fewer.jsonl")
-    assert code == 2 and out == "" and "both hold the same examples" in err
+    assert code == 2 and out == "" and "the questions or their gold are not the same" in err
 
 
 def test_systems_are_set_beside_each_other_on_a_page(run, hotpots, script):

@@ -95,9 +95,23 @@ def two_of_one_session() -> Question:
     return GOLD.model_copy(update={"evidence": (FERRY.id, DOOR.id)})
 
 
-@pytest.mark.parametrize(("level", "recall", "precision"), [("turn", 0.5, 0.5), ("session", 1.0, 0.5)])
-def test_evidence_at_turn_and_session_level(level, recall, precision):
-    prediction = predicted("x", FERRY, LATER)
+@pytest.mark.parametrize(
+    ("cited", "level", "recall", "precision"),
+    [
+        ((FERRY, LATER), "turn", 1 / 2, 1 / 2),
+        ((FERRY, LATER), "session", 1.0, 1 / 2),
+        ((FERRY,), "turn", 1 / 2, 1.0),
+        ((FERRY,), "session", 1.0, 1.0),
+        ((FERRY, DOOR), "turn", 1.0, 1.0),
+        ((FERRY, DOOR, LATER), "turn", 1.0, 2 / 3),
+        ((FERRY, DOOR, LATER), "session", 1.0, 1 / 2),
+        ((LATER,), "turn", 0.0, 0.0),
+        ((LATER,), "session", 0.0, 0.0),
+        ((), "turn", 0.0, 0.0),
+    ],
+)
+def test_evidence_at_turn_and_session_level(cited, level, recall, precision):
+    prediction = predicted("x", *cited)
     gold = [two_of_one_session()]
     assert EvidenceRecall(gold, STORE, level=level)(EXAMPLE, prediction).value == recall
     assert EvidencePrecision(gold, STORE, level=level)(EXAMPLE, prediction).value == precision
@@ -225,7 +239,9 @@ def test_a_score_of_one_hundredth_is_no_success():
     ("name", "question", "reason"),
     [
         ("answer_f1", {"answer": ""}, ""),
-        ("evidence_recall", {"evidence": ()}, ""),  # it is 0 then, which JAM's reward counts
+        ("evidence_recall", {"evidence": ()}, "names no gold turn"),
+        ("evidence_precision", {"evidence": ()}, "names no gold turn"),
+        ("evidence_recall", {}, ""),
         ("evidence_at_budget", {}, ""),
         ("evidence_at_budget", {"evidence": ()}, "names no evidence"),
         ("evidence_near", {"evidence": ()}, "names no evidence"),

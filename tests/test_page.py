@@ -100,7 +100,7 @@ def test_the_figures_are_those_of_the_reports(page):
     tokens = sum(r.input_tokens for r in first.rows) / 40
     assert parsed.row("bm25")[1:] == [
         "40 of 40", f"{first.score:.3f}", f"{low:.3f} to {high:.3f}", "100%",
-        "2.0", f"{tokens:,.0f}", "40", "1.5", "-",
+        "-", "2.0", f"{tokens:,.0f}", "40", "1.5", "-",
     ]  # fmt: skip
     gain = compare(first, second)
     spread = f"{gain.low:+.3f} to {gain.high:+.3f}"

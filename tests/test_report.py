@@ -18,14 +18,13 @@ from stitchjam.optimizers.report import (
     manifest_lines,
     plan_line,
     probe_table,
-    report_line,
-    report_table,
     trace_lines,
     usage_line,
     usage_rows,
     usage_table,
 )
 from stitchjam.optimizers.rows import Report, Row
+from stitchjam.optimizers.tables import report_line, report_table
 from stitchjam.programs.artifact import SCHEMA, Manifest
 from stitchjam.programs.render import quoted
 

@@ -198,6 +198,10 @@ def _parse(path: str, number: int, text: str) -> Any:
         value = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         where = f"{path}, line {number + error.lineno - 1}, column {error.colno}"
+        if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
+            raise DataError(
+                f"{where}: not valid JSON, it ends in the middle; copy or download the file again"
+            ) from None
         raise DataError(f"{where}: not valid JSON ({error.msg}); correct it, or write one JSON record a line") from None
     except ValueError:
         raise DataError(f"{where}: a number is NaN, infinite or thousands of digits long; write it as text") from None

@@ -121,6 +121,10 @@ class _Evidence(Metric):
         """Cited and gold ids at the metric's level."""
         return at_level(cited(prediction), self.level, self.store), gold_at(gold, self.level, self.store)
 
+    def unrated(self, gold: Question) -> str:
+        """See `Metric.unrated`."""
+        return "" if gold_at(gold, self.level, self.store) else f"the question names no gold {self.level}"
+
     def describe(self) -> dict[str, Any]:
         """See `Metric.describe`."""
         return super().describe() | {"level": self.level}
@@ -128,9 +132,10 @@ class _Evidence(Metric):
 
 @listed
 class EvidenceRecall(_Evidence):
-    """Share of the gold evidence that is cited; JAM's reward. It is 0 for a question without evidence."""
+    """Share of the gold evidence that is cited; JAM's reward."""
 
     name = "evidence_recall"
+    parts = ("recall",)
 
     def score(self, gold: Question, prediction: dspy.Prediction) -> Score:
         """See `Metric.score`."""
@@ -147,6 +152,7 @@ class EvidencePrecision(_Evidence):
     """Share of what is cited that is gold evidence."""
 
     name = "evidence_precision"
+    parts = ("precision",)
 
     def score(self, gold: Question, prediction: dspy.Prediction) -> Score:
         """See `Metric.score`."""

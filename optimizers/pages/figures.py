@@ -30,7 +30,7 @@ class Estimate(NamedTuple):
 
 
 class System(NamedTuple):
-    """One run. `score` is None when nothing was rated; calls, tokens, seconds and dollars are means of a question."""
+    """One run. `score` is None when nothing was rated; from rounds to dollars the figures are means of a question."""
 
     label: str
     model: str
@@ -41,6 +41,7 @@ class System(NamedTuple):
     score: Estimate | None
     coverage: float
     histories: int
+    rounds: float
     calls: float
     cache_hits: float
     input_tokens: float
@@ -138,6 +139,7 @@ def _system(report: Report, label: str, evidence: set[Key]) -> System:
         score=_estimate(rated),
         coverage=report.coverage,
         histories=len({row.history for row in rated}),
+        rounds=_mean(row.rounds for row in report.rows),
         calls=_mean(row.calls for row in report.rows),
         cache_hits=_mean(row.cache_hits for row in report.rows),
         input_tokens=_mean(row.input_tokens for row in report.rows),
