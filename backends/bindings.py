@@ -72,6 +72,12 @@ class Bindings:
         engines = [getattr(lm, "engine", None) for lm in (*self.roles.values(), *self.steps.values())]
         return tuple({e.endpoint.name: e.endpoint for e in engines if isinstance(e, BoundEngine)}.values())
 
+    @property
+    def parallel(self) -> int | None:
+        """Requests at once that the model of the task role takes; None where that is not limited."""
+        engine = getattr(self.roles["task"], "engine", None)
+        return engine.endpoint.parallel if isinstance(engine, BoundEngine) else None
+
     def describe(self) -> dict[str, str]:
         """Role or step -> model name, for manifests: no address, no key."""
         named = {f"role:{role}": lm.model for role, lm in self.roles.items()}

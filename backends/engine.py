@@ -1,10 +1,8 @@
 """Turns a dspy request into one litellm call on a known endpoint, counted, budgeted and retried."""
 
 import os
-import threading
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal
@@ -15,6 +13,7 @@ from dspy import lm15
 from dspy.clients._litellm import get_litellm
 from dspy.clients.engines import LiteLLMEngine
 
+from stitchjam.backends.turns import Turns
 from stitchjam.backends.usage import Usage, settle
 from stitchjam.data.errors import BudgetStop, StitchjamError, UsageError
 from stitchjam.data.secrets import hide_secrets
@@ -90,7 +89,7 @@ class BoundEngine(LiteLLMEngine):
             options["api_base"] = endpoint.api_base
         super().__init__(wire_model=endpoint.model, **options)
         self.endpoint = endpoint
-        self._turns = nullcontext() if endpoint.parallel is None else threading.BoundedSemaphore(endpoint.parallel)
+        self._turns = Turns(endpoint.parallel)
         self.supports_response_schema = endpoint.structure == "json_schema"
         self.supported_params = frozenset() if endpoint.structure == "text" else frozenset({"response_format"})
 
@@ -156,11 +155,11 @@ class BoundEngine(LiteLLMEngine):
             response = attempts(self._attempt, request)
         except (*_OUTAGE, StitchjamError) as error:
             budget = dspy.settings.get("budget")
-            if budget is None or (isinstance(error, _TRANSIENT) and not budget.failed()):
+            if budget is None or (isinstance(error, _TRANSIENT) and not budget.failed(self.endpoint.name)):
                 raise
             raise self._out(error) from error
         if (budget := dspy.settings.get("budget")) is not None:
-            budget.answered()
+            budget.answered(self.endpoint.name)
         return response
 
     def _out(self, error: Exception) -> BudgetStop:
@@ -176,7 +175,7 @@ class BoundEngine(LiteLLMEngine):
         yield from lm15.response_to_events(self.complete(request))
 
     def _attempt(self, request):
-        with self._turns:
+        with self._turns.turn(dspy.settings.get("budget")):
             return self._in_turn(request)
 
     def _in_turn(self, request):

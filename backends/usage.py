@@ -73,7 +73,7 @@ class Budget:
         tokens: input plus output tokens.
         seconds: wall-clock seconds from the moment the budget is made.
         cost: US dollars.
-        patience: so many requests in a row may fail, all their attempts, before the backend counts as out.
+        patience: so many requests in a row to one backend may fail, all their attempts, before it counts as out.
         outer: a budget that this one is part of; what is spent here is spent there.
     """
 
@@ -90,7 +90,7 @@ class Budget:
         self.calls, self.tokens, self.seconds, self.cost = calls, tokens, seconds, cost
         self.patience, self.outer = patience, outer
         self.spent, self._lock, self._start = Usage(), threading.Lock(), time.monotonic()
-        self._failed = 0  # requests in a row
+        self._failed: dict[str, int] = {}  # requests in a row, by endpoint
 
     def reserve(self) -> None:
         """Take one call from the budget.
@@ -140,20 +140,32 @@ class Budget:
         """Whether dollars are limited, here or in `outer`."""
         return self.cost is not None or (self.outer is not None and self.outer.limits_cost)
 
-    def answered(self) -> None:
+    def answered(self, endpoint: str) -> None:
         """A request got its reply."""
-        with self._lock:
-            self._failed = 0
         if self.outer is not None:
-            self.outer.answered()
+            return self.outer.answered(endpoint)
+        with self._lock:
+            self._failed.pop(endpoint, None)
 
-    def failed(self) -> bool:
+    def failed(self, endpoint: str) -> bool:
         """A request failed with all its attempts; whether the backend counts as out now."""
         if self.outer is not None:
-            return self.outer.failed()
+            return self.outer.failed(endpoint)
         with self._lock:
-            self._failed += 1
-            return self._failed > self.patience
+            self._failed[endpoint] = self._failed.get(endpoint, 0) + 1
+            return self._failed[endpoint] > self.patience
+
+    @property
+    def failing(self) -> bool:
+        """Whether the last request to some backend failed: it may be out."""
+        return self.outer.failing if self.outer is not None else bool(self._failed)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until its time, or that of `outer`, is used up; None without such a limit."""
+        own = None if self.seconds is None else max(0.0, self._start + self.seconds - time.monotonic())
+        outer = None if self.outer is None else self.outer.seconds_left
+        return own if outer is None else outer if own is None else min(own, outer)
 
     def __deepcopy__(self, memo: dict) -> "Budget":
         return self

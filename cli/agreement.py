@@ -33,10 +33,12 @@ def eval_judge(  # noqa: PLR0913
     from stitchjam.optimizers.agreement import agreement, agreement_lines, judge_labels, read_labels
     from stitchjam.optimizers.progress import progress_shown
     from stitchjam.optimizers.report import usage_rows, usage_table
-    from stitchjam.optimizers.rows import write_rows
+    from stitchjam.optimizers.rows import require_free, write_rows
     from stitchjam.programs.artifact import open_program
     from stitchjam.programs.judge import AnswerJudge
 
+    if out:
+        require_free(out)
     known, (name, program) = read_labels(labels), open_program(judge)
     if not isinstance(program, AnswerJudge):
         raise UsageError(f"{judge!r} is a program of the kind {name!r}; give the artifact of an answer_judge")

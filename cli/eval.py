@@ -60,13 +60,12 @@ Seed = Annotated[int, typer.Option(help="Of the choice that --limit makes in a b
 Rollout = Annotated[int, typer.Option(min=0, help="Ask anew, for other replies of a model that samples.")]
 Out = Annotated[Path | None, typer.Option(help="One row a question (jsonl). [default: in the folder of --runs]")]
 Name = Annotated[str | None, typer.Option(help="What reports call it. [default: system and settings]")]
-Deadline = Annotated[float, typer.Option(min=0.1, help="Seconds for one question; then it counts as 0.")]
+Deadline = Annotated[float, typer.Option(min=0.1, max=1e6, help="Seconds for one question; then it counts as 0.")]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Ask questions again that failed.")]
-Encoder = Annotated[str, typer.Option(help="Of search: static, bge-m3, flag:MODEL or none.")]
+Encoder = Annotated[str, typer.Option(help="What search goes by: static, bge-m3, flag:MODEL or none.")]
 ChooseWeights = Annotated[
     bool, typer.Option("--choose-weights", help="Of search: choose its weights on all histories but the scored one.")
 ]
-RowFile = Annotated[Path, typer.Argument(help="Rows that eval --out wrote.")]
 
 
 eval_app = typer.Typer(invoke_without_command=True, help=EVAL_HELP)
@@ -115,26 +114,28 @@ def evaluate_program(
     chosen = split or ("all" if bench or system == "search" else "held_out")
     cases = _cases(bench, data, (history, questions, memory), (chosen, limit, seed), encoder)
     if system == "search":
-        return _evaluate_search(cases, choose_weights, as_json)
+        return _evaluate_search(cases, choose_weights, out or metric, as_json)
     from stitchjam.backends.bindings import open_bindings
-    from stitchjam.optimizers.evaluate import Terms
-    from stitchjam.optimizers.metrics import check_fit
-    from stitchjam.optimizers.rows import FAILED, Rows
-    from stitchjam.optimizers.run import describe_run
 
     kind, loaded, label = _system(system, program, effort, k, tokens)
-    rate = _metric(metric, bench, setting or (), judge)
-    check_fit(rate((), None), kind)
+    rate = _metric(metric, bench, setting or (), judge, kind)
     kept, bindings = kept_folder(runs, memory) / "eval", open_bindings(config, model, say)
     bindings = bindings.rollout(rollout) if rollout else bindings
-    about = {"name": name or label, "bench": bench or "", "rollout": rollout}
-    run = describe_run(loaded, rate((), None), cases, bindings, about)
-    rows = Rows(out or kept / f"{run.id}.jsonl", run, cases.keys)
-    if retry_failed:
-        rows.drop(FAILED)
-    budget = {"calls": calls, "seconds": minutes and minutes * 60, "cost": dollars}
-    terms = Terms(bindings, kept / "replies.jsonl", threads, deadline, **budget, again=retry_failed)
-    _evaluate(loaded, _trials(cases, kind, rate, bench, rows), rows, terms, as_json)
+    rows = _rows(loaded, rate, cases, bindings, out or kept, (name or label, bench, rollout))
+    limits = {"deadline": deadline, "calls": calls, "seconds": minutes and minutes * 60, "cost": dollars}
+    terms = {"threads": threads, "again": retry_failed} | limits
+    _evaluate(loaded, _trials(cases, kind, rate, bench, rows), rows, (bindings, kept, terms), as_json)
+
+
+def _rows(program: Any, rate: Any, cases: Any, bindings: Any, out: Path, about: tuple[str, str | None, int]) -> Any:
+    """The file of the rows: the one that is named, or one in the folder that is."""
+    from stitchjam.optimizers.row_file import Rows
+    from stitchjam.optimizers.run import describe_run
+
+    name, bench, rollout = about
+    named = {"name": name, "bench": bench or "", "rollout": rollout}
+    run = describe_run(program, rate((), None), cases, bindings, named)
+    return Rows(out if out.suffix or out.is_file() else out / f"{run.id}.jsonl", run, cases.keys)
 
 
 def _cases(
@@ -166,14 +167,19 @@ def _system(system: str, program: str, effort: Any, k: int, tokens: int) -> tupl
     return "memory_agent", open_system(system, effort, k, tokens), system + settings.get(system, "")
 
 
-def _metric(metric: str | None, bench: str | None, given: Sequence[str], judge: str | None) -> Any:
-    """What makes a metric from questions and a store."""
+def _metric(metric: str | None, bench: str | None, given: Sequence[str], judge: str | None, program: str) -> Any:
+    """What makes a metric, which fits the program, from questions and a store."""
     from stitchjam.data.benchmarks import BENCHMARKS
-    from stitchjam.optimizers.metrics import make_metric, metric_settings, open_judge
+    from stitchjam.optimizers.metrics import check_fit, make_metric, metric_settings, open_judge
 
     name = metric or (BENCHMARKS[bench].metric if bench else "answer_f1")
     settings = metric_settings(name, given) | ({"judge": open_judge(name, judge)} if judge else {})
-    return lambda questions, store: make_metric(name, questions, store, **settings)
+
+    def rate(questions: Any, store: Any) -> Any:
+        return make_metric(name, questions, store, **settings)
+
+    check_fit(rate((), None), program)
+    return rate
 
 
 def _trials(cases: Any, program: str, rate: Any, bench: str | None, rows: Any) -> Iterator[Any]:
@@ -189,12 +195,17 @@ def _trials(cases: Any, program: str, rate: Any, bench: str | None, rows: Any) -
             yield Trial(examples(program, left, case.store), rate(left, case.store), case.name, kinds)
 
 
-def _evaluate(program: Any, trials: Iterator[Any], rows: Any, terms: Any, as_json: bool) -> None:
+def _evaluate(program: Any, trials: Iterator[Any], rows: Any, how: tuple[Any, Path, Any], as_json: bool) -> None:
     """Evaluate with progress and show the result, also of a run that was stopped."""
     from stitchjam.data.console import resumable
-    from stitchjam.optimizers.evaluate import evaluate_kept, require_answers
+    from stitchjam.optimizers.evaluate import Terms, evaluate_kept, require_answers
     from stitchjam.optimizers.progress import progress_shown
+    from stitchjam.optimizers.rows import FAILED
 
+    bindings, kept, limits = how
+    terms = Terms(bindings, kept / "replies.jsonl", **limits)
+    if terms.again:
+        rows.drop(FAILED)
     left, stop = rows.run.asked - len(rows.done), None
     if rows.done:
         say(f"{rows.path} holds {len(rows.done)} of {rows.run.asked} rows; {left} are left")
@@ -204,7 +215,7 @@ def _evaluate(program: Any, trials: Iterator[Any], rows: Any, terms: Any, as_jso
         except BudgetStop as reached:
             stop = reached
     report = rows.settle()
-    if report.rows or not stop:
+    if report.rows or as_json or not stop:
         _show(report, terms.ledger, as_json)
     say(f"rows: {rows.path}")
     if stop:
@@ -228,59 +239,12 @@ def _show(report: Any, ledger: Any, as_json: bool) -> None:
     )
 
 
-@eval_app.command("compare")
-def eval_compare(
-    first: RowFile,
-    second: Annotated[Path, typer.Argument(help="Rows of another system on the same questions.")],
-    as_json: Json = False,
-) -> None:
-    """How much better the second is, with an interval from a paired bootstrap over histories or questions."""
-    from stitchjam.optimizers.compare import compare
-    from stitchjam.optimizers.rows import read_report
-    from stitchjam.optimizers.tables import kind_changes
-
-    before, after = read_report(first), read_report(second)
-    found = compare(before, after)
-    drawn = f"{found.clusters} histories" if found.clusters else f"{found.n} questions"
-    result(
-        as_json,
-        {"metric": before.metric, **found.model_dump(mode="json")},
-        *kind_changes(found),
-        f"{before.metric} on {found.n} questions: {found.before:.3f} -> {found.after:.3f}",
-        f"gain {found.gain:+.3f} (95 % interval {found.low:+.3f} to {found.high:+.3f} from {drawn}; "
-        f"{found.better} better, {found.worse} worse)",
-    )
-
-
-@eval_app.command("report")
-def eval_report(
-    files: Annotated[list[Path], typer.Argument(help="Rows that eval --out wrote, a file for each system.")],
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Also write one page with plots and every answer.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Systems beside each other, recomputed from their rows: scores, types, cost, and gains over the first."""
-    from stitchjam.optimizers import tables
-    from stitchjam.optimizers.pages.figures import systems
-    from stitchjam.optimizers.pages.page import write_page
-    from stitchjam.optimizers.rows import read_report
-
-    reports = [read_report(file) for file in files]
-    found = systems(reports)
-    if html:
-        write_page(html, reports)
-    shown = (tables.systems_table(found), *tables.kinds_tables(found), *tables.note_lines(found))
-    gains = (*tables.rollout_lines(reports), *tables.gain_lines(reports))
-    result(as_json, tables.systems_value(found), *shown, *gains)
-    if html:
-        say(f"wrote {html}")
-
-
-def _evaluate_search(cases: Any, choose: bool, as_json: bool) -> None:
+def _evaluate_search(cases: Any, choose: bool, given: Any, as_json: bool) -> None:
     from stitchjam.optimizers.progress import counts_shown
     from stitchjam.optimizers.retrieval import evaluate_search, search_tables
 
+    if given:
+        raise UsageError("--system search has its own figures and no rows; leave out --metric and --out")
     with counts_shown(sys.stderr) as tick:
         report = evaluate_search(list(cases.open()), choose, tick)
     result(as_json, report.model_dump(), *search_tables(report))

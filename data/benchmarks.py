@@ -133,12 +133,13 @@ def open_benchmark(name: str, path: Path | None = None) -> Iterator[Loaded]:
         raise UsageError(f"{name} does not ship with this package; get it from {BENCHMARKS[name].source} and name it")
     if path is not None and not path.exists():
         raise UsageError(f"{path}: there is no such file or folder")
-    return _told(name, BENCHMARKS[name].read(path))
+    return _read(name, path)
 
 
-def _told(name: str, found: Iterator[Loaded]) -> Iterator[Loaded]:
-    """The same; where not even the first history can be read, the file may be of another benchmark."""
+def _read(name: str, path: Path | None) -> Iterator[Loaded]:
+    """Where not even the first history can be read, the file may be of another benchmark."""
     try:
+        found = BENCHMARKS[name].read(path)
         first = next(found, None)
     except DataError as error:
         raise DataError(f"{error}. If it is no file of {name}, name the right benchmark") from None

@@ -30,15 +30,16 @@ class Cases(NamedTuple):
     """What is to be asked.
 
     `keys` are the ids of history and question, in order; `digest` is a hash of the histories, the questions and their
-    gold; `open` reads the histories, each time anew.
+    gold, `encoder` what search goes by; `open` reads the histories, each time anew.
     """
 
     keys: tuple[tuple[str, str], ...]
     digest: str
+    encoder: str
     open: Callable[[], Iterator[Case]]
 
     @classmethod
-    def of(cls, told: Iterable[tuple[str, str, Question]], open: Callable[[], Iterator[Case]]) -> "Cases":
+    def of(cls, told: Iterable[tuple[str, str, Question]], encoder: str, open: Callable[[], Iterator[Case]]) -> "Cases":
         """From history, hash of what it holds, and question, for each question.
 
         Raises:
@@ -51,7 +52,7 @@ class Cases(NamedTuple):
             keys[history, question.id] = None
             gold = question.model_dump_json(exclude_defaults=True)  # a new optional field changes nothing
             digest.update("\n".join((history, content, gold, "")).encode())
-        return cls(tuple(keys), digest.hexdigest(), open)
+        return cls(tuple(keys), digest.hexdigest(), encoder, open)
 
 
 def load_cases(
@@ -85,7 +86,7 @@ def own_cases(
     loaded = load_cases(history, questions, memory, encoder)
     cases = [case._replace(questions=select(case.questions, split, limit)) for case in loaded]
     told = ((case.name, case.store.fingerprint, question) for case in cases for question in case.questions)
-    return Cases.of(told, lambda: iter(cases))
+    return Cases.of(told, cases[0].store.encoder, lambda: iter(cases))
 
 
 def select(questions: Iterable[Question], split: str, limit: int | None = None) -> tuple[Question, ...]:
@@ -140,4 +141,4 @@ def bench_cases(  # noqa: PLR0913
             if some:
                 yield Case(loaded.history.id, Store.of(loaded.history, encoder), some, loaded.problems)
 
-    return Cases.of(told, read)
+    return Cases.of(told, encoder, read)

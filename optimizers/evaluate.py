@@ -15,10 +15,19 @@ import dspy
 from stitchjam.backends.bindings import Bindings
 from stitchjam.backends.replay import replies
 from stitchjam.backends.usage import Budget, Ledger, Usage, metered
-from stitchjam.data.errors import BackendError, BudgetStop, ModelError, ModelOutputError, UsageError
+from stitchjam.data.errors import (
+    BackendError,
+    BudgetStop,
+    ModelError,
+    ModelOutputError,
+    StitchjamError,
+    UsageError,
+)
+from stitchjam.data.records import Question
 from stitchjam.data.secrets import hide_secrets
 from stitchjam.optimizers.metrics import Metric, cited, recall_by_tokens
-from stitchjam.optimizers.rows import Outcome, Report, Row, Rows
+from stitchjam.optimizers.row_file import Rows
+from stitchjam.optimizers.rows import Outcome, Report, Row
 from stitchjam.programs.each import each
 from stitchjam.programs.step import settings_for
 
@@ -41,11 +50,12 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class _Asked:
-    """One question on its way; `budget` holds its deadline, where there is one."""
+    """One question on its way; `budget` holds its deadline. What was `said` is kept while it is rated."""
 
     trial: Trial
     example: dspy.Example
     budget: Budget | None
+    said: dict[str, Any] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=lambda: Ledger(dspy.settings.get("ledger")))
 
     def row(self, outcome: Outcome, why: str, **fields: Any) -> Row:
@@ -55,7 +65,7 @@ class _Asked:
         about = {"id": self.example.id, "history": self.trial.history, "metric": metric.name}
         if gold:
             about |= {"kind": self.trial.kinds.get(gold.kind, gold.kind), "question": gold.text}
-        known: dict[str, Any] = {"value": 0.0} | about | _usage(use) | fields
+        known: dict[str, Any] = {"value": 0.0} | about | self.said | _usage(use) | fields
         return Row(outcome=outcome, why=hide_secrets(why), **known)
 
 
@@ -110,12 +120,12 @@ class Terms:
     ledger: Ledger = field(default_factory=Ledger)
 
     @contextmanager
-    def open(self) -> Iterator[None]:
-        """The settings in which programs run, from now on within the limits."""
+    def open(self) -> Iterator[Budget]:
+        """The settings in which programs run, from now on within the limits that are given."""
         budget = Budget(calls=self.calls, seconds=self.seconds, cost=self.cost, patience=PATIENCE)
         kept = replies(self.kept, "again" if self.again else "record")
         with kept, settings_for(self.bindings, self.threads), metered(self.ledger, budget):
-            yield
+            yield budget
 
 
 def evaluate_kept(
@@ -141,69 +151,107 @@ def evaluate_kept(
         trial._replace(examples=[one for one in trial.examples if (trial.history, one.id) not in rows.done])
         for trial in trials
     )
-    with terms.open():
-        for row in _rows(program, left, terms.threads, terms.deadline):
-            rows.add(row)
-            if progress is not None:
-                progress(row)
+    held: list[Row] = []  # failures of a backend that may be out: they are no result of their questions if it is
+
+    def keep() -> None:
+        while held:
+            rows.add(held.pop(0))
+
+    with terms.open() as budget:
+        try:
+            # More questions than requests at once would only wait for each other, on their own time.
+            threads = min(terms.threads, terms.bindings.parallel or terms.threads)
+            for row in _rows(program, left, threads, terms.deadline):
+                held.append(row)
+                if row.outcome not in ("lm_error", "metric_error") or not budget.failing:
+                    keep()
+                if progress is not None:
+                    progress(row)
+        except BudgetStop:
+            if budget.failing:
+                held.clear()
+            raise
+        finally:
+            keep()
 
 
 def _rows(program: dspy.Module, trials: Iterable[Trial], threads: int, deadline: float | None) -> Iterator[Row]:
     """Rows in the order in which they are done."""
+    whole = dspy.settings.get("budget")
 
     def asked() -> Iterator[_Asked]:
         for trial in trials:
             for example in trial.examples:
-                outer = dspy.settings.get("budget")
-                yield _Asked(trial, example, None if deadline is None else Budget(seconds=deadline, outer=outer))
+                own = None if deadline is None and whole is None else Budget(seconds=deadline, outer=whole)
+                yield _Asked(trial, example, own)
 
-    # A trace would hold every prompt until the end.
-    with dspy.context(trace=None):
-        for one, row in each(lambda one: _run(program, one), asked(), threads, deadline):
-            yield row or _late(one, deadline)
+    def patience(one: _Asked) -> float | None:
+        return one.budget and one.budget.seconds_left
+
+    with dspy.context(trace=None):  # a trace would hold every prompt until the end
+        for one, row in each(lambda one: _run(program, one), asked(), threads, patience):
+            yield row or _late(one)
 
 
-def _late(asked: _Asked, deadline: float | None) -> Row:
+def _late(asked: _Asked) -> Row:
+    """The row of a question that is left behind."""
     if asked.budget is not None:
+        whole = asked.budget.outer
         asked.budget.end()
-    return asked.row("budget", f"no answer within {deadline:g} s; it was left behind. Raise --deadline to wait longer")
+        if whole is not None and whole.ended:
+            whole.reserve()  # raises: it was the end of the whole run
+    return _overdue(asked)
+
+
+def _overdue(asked: _Asked) -> Row:
+    outcome, what = ("metric_error", "answered, but not rated") if asked.said else ("budget", "no answer")
+    return asked.row(outcome, f"{what} within its deadline; it was left behind. Raise --deadline to wait longer")
 
 
 def _run(program: dspy.Module, asked: _Asked) -> Row:
     metric, example = asked.trial.metric, asked.example
     if unrated := metric.unrated(metric.gold_of(example)):
         return asked.row("not_rated", f"not rated: {unrated}")
-    with metered(asked.ledger, asked.budget):
-        try:
-            prediction = program(**example.inputs())
-        except OUTPUT_ERRORS as error:
-            return asked.row("parse_error", str(error))
-        except BACKEND_ERRORS as error:
-            return asked.row("lm_error", str(error))
-        except BudgetStop as stop:
-            if asked.budget is None or not asked.budget.ended:
-                raise
-            return asked.row("budget", str(stop))
-    with metered():  # a judge is no part of what is judged, nor of what that costs
-        return _judged(asked, prediction)
-
-
-def _judged(asked: _Asked, prediction: dspy.Prediction) -> Row:
-    metric, answer, context = asked.trial.metric, prediction.get("answer"), prediction.get("context")
-    said = {
-        "note": prediction.get("note") or "",
-        "answer": answer.text if answer else "",
-        "cited": cited(prediction),
-        "recall": recall_by_tokens(metric.gold_of(asked.example), prediction, metric.store),
-        "rounds": len(context.rounds) if context else 0,
-    }
     try:
+        with metered(asked.ledger, asked.budget):
+            prediction = program(**example.inputs())
+        with metered(budget=asked.budget):  # a judge is no part of what is judged, nor of what that costs
+            return _rated(asked, prediction)
+    except OUTPUT_ERRORS as error:
+        return asked.row("parse_error", str(error))
+    except BACKEND_ERRORS as error:
+        return asked.row("lm_error", str(error))
+    except BudgetStop:
+        if asked.budget is None or not asked.budget.ended:
+            raise
+        return _overdue(asked)
+    except StitchjamError:
+        raise
+    except Exception as error:  # a program of the user's own: one question that it cannot bear ends no run
+        return asked.row("program_error", f"{type(error).__name__}: {error}")
+
+
+def _rated(asked: _Asked, prediction: dspy.Prediction) -> Row:
+    metric = asked.trial.metric
+    try:
+        asked.said.update(_said(metric, metric.gold_of(asked.example), prediction))
         score = metric(asked.example, prediction)
+        return asked.row("ok", score.why, value=score.value, parts=score.parts)
     except UsageError:
         raise
     except Exception as error:  # a judge's model, or a metric of the user's own: the answer stays, to be judged again
-        return asked.row("metric_error", f"the metric failed: {error}", **said)
-    return asked.row("ok", score.why, value=score.value, parts=score.parts, **said)
+        return asked.row("metric_error", f"the metric failed: {error}")
+
+
+def _said(metric: Metric, gold: Question, prediction: dspy.Prediction) -> dict[str, Any]:
+    answer, context = prediction.get("answer"), prediction.get("context")
+    return {
+        "note": prediction.get("note") or "",
+        "answer": answer.text if answer else "",
+        "cited": cited(prediction),
+        "recall": recall_by_tokens(gold, prediction, metric.store),
+        "rounds": len(context.rounds) if context else 0,
+    }
 
 
 def require_answers(report: Report, kept: Path) -> None:

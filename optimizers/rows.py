@@ -4,25 +4,40 @@ A row is on disk before the next question is asked, so a killed run goes on wher
 """
 
 import json
-import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from stitchjam.data.atomic import whole_file
 from stitchjam.data.errors import DataError, UsageError
 from stitchjam.data.records import Record, first_error
 
-__all__ = ["FAILED", "Key", "Outcome", "Report", "Row", "Rows", "Run", "read_report", "write_rows"]
+__all__ = [
+    "FAILED",
+    "Key",
+    "Outcome",
+    "Report",
+    "Row",
+    "Run",
+    "as_line",
+    "read_report",
+    "read_run",
+    "require_file",
+    "require_free",
+    "unwritable",
+    "write_rows",
+    "write_run",
+]
 
-FAILED: frozenset[str] = frozenset({"parse_error", "lm_error", "budget", "metric_error"})
-Outcome = Literal["ok", "parse_error", "lm_error", "budget", "metric_error", "not_rated"]
+FAILED: frozenset[str] = frozenset({"parse_error", "lm_error", "budget", "program_error", "metric_error"})
+_MOST = 1e12
+Outcome = Literal["ok", "parse_error", "lm_error", "budget", "program_error", "metric_error", "not_rated"]
 Key = tuple[str, str]
 """Ids of a history and of a question about it."""
 
@@ -34,8 +49,9 @@ class Row(Record):
     `note` is what the system says of its answer, such as that it saw a part of the history only. `recall` is the share
     of the gold turns among what it cited, by the tokens of that which count; without gold turns it is empty.
 
-    Outcomes: ok; parse_error, a reply of no use; lm_error, no reply; budget, not done in time; metric_error, an answer
-    that could not be rated; not_rated, a question that the metric leaves out, which was not asked.
+    Outcomes: ok; parse_error, a reply of no use; lm_error, no reply; budget, not done in time; program_error, the
+    program itself failed; metric_error, an answer that could not be rated; not_rated, a question that the metric leaves
+    out, which was not asked.
     """
 
     id: str
@@ -44,7 +60,7 @@ class Row(Record):
     metric: str = ""
     question: str = ""
     outcome: Outcome
-    value: float
+    value: float = Field(ge=0, le=1, allow_inf_nan=False)
     why: str
     note: str = ""
     parts: dict[str, float] = {}
@@ -56,8 +72,14 @@ class Row(Record):
     cache_hits: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    seconds: float = 0.0
-    cost: float = 0.0
+    seconds: float = Field(default=0.0, ge=0, le=_MOST)
+    cost: float = Field(default=0.0, ge=0, le=_MOST)
+
+    @model_validator(mode="after")
+    def _failed_is_zero(self) -> "Row":
+        if self.outcome != "ok" and self.value:
+            raise ValueError(f"a row with the outcome {self.outcome!r} has the value 0")
+        return self
 
     @property
     def key(self) -> Key:
@@ -156,76 +178,29 @@ class _First(Record):
     run: Run
 
 
-class Rows:
-    """The file of a run: the first line says what it is of, each further one is a row; a later one replaces an earlier.
+def require_file(path: Path) -> None:
+    """Refuse what is no file of its own: rows are read back and written anew at the end."""
+    if str(path.absolute()).startswith(("/dev/", "/proc/")) or (path.exists() and not path.is_file()):
+        raise UsageError(f"{path} is no ordinary file; rows need one. For the result on standard output use --json")
 
-    Args:
-        path: made with its folder when missing, continued when it is of the same run.
-        run: what is evaluated.
-        keys: the questions, in order.
+
+def require_free(path: Path) -> None:
+    """Refuse a file that holds anything but rows, before it is written over.
 
     Raises:
-        UsageError: it belongs to another run, or cannot be read or written.
-        DataError: a line is damaged.
+        UsageError: see above.
     """
-
-    def __init__(self, path: Path, run: Run, keys: Sequence[Key]):
-        self.path, self.run, self.keys, self.done = path, run, keys, dict[Key, Row]()
-        if path.is_file() and path.stat().st_size:
-            before, rows, whole = _read(path)
-            self._require(before)
-            self.done = {row.key: row for row in rows}
-            self._keep(lambda: os.truncate(path, whole))  # a line that a crash cut off
-        else:
-            self._keep(lambda: _write(path, run, ()))
-
-    def add(self, row: Row) -> None:
-        """Add a row; it is on disk when this returns."""
-        self._keep(lambda: self._append(_line(row)))
-        self.done[row.key] = row
-
-    def drop(self, outcomes: Collection[str]) -> None:
-        """Forget rows with these outcomes, so that their questions are asked again; the file keeps them until then."""
-        self.done = {key: row for key, row in self.done.items() if row.outcome not in outcomes}
-
-    def settle(self) -> Report:
-        """The report over the rows that there are, in the order of the questions.
-
-        A file with all of them is written anew in that order, so that threads leave no trace in it.
-        """
-        report = self.run.report(self.done[key] for key in self.keys if key in self.done)
-        if len(report.rows) == self.run.asked and self.path.is_file():  # and no pipe
-            self._keep(lambda: _write(self.path, self.run, report.rows))
-        return report
-
-    def _require(self, before: Run) -> None:
-        names = {*before.settled, *self.run.settled}
-        differ = sorted(name for name in names if before.settled.get(name) != self.run.settled.get(name))
-        if differ or before.metric != self.run.metric:
-            raise UsageError(
-                f"{self.path} holds another run ({', '.join(differ or ['metric'])} differ); choose another --out, or "
-                f"delete it to evaluate again"
-            )
-
-    def _append(self, line: str) -> None:
-        with self.path.open("a", encoding="utf-8", newline="\n") as file:
-            file.write(line)
-            file.flush()
-            if self.path.is_file():
-                os.fsync(file.fileno())
-
-    def _keep(self, write: Any) -> None:
-        try:
-            write()
-        except OSError as error:
-            raise _unwritable(self.path, error) from None
+    require_file(path)
+    if path.exists() and path.stat().st_size and not path.read_bytes().startswith(b'{"run"'):
+        raise UsageError(f"{path} holds something else than rows; choose another --out")
 
 
-def _unwritable(path: Path, error: OSError) -> UsageError:
+def unwritable(path: Path, error: OSError) -> UsageError:
+    """What to raise for a file that cannot be written."""
     return UsageError(f"{path}: cannot be written ({error.strerror}); choose another file")
 
 
-def _read(path: Path) -> tuple[Run, list[Row], int]:
+def read_run(path: Path) -> tuple[Run, list[Row], int]:
     """Run and rows of a file, and the length of its whole lines: what follows the last line break was cut off."""
     try:
         content = path.read_bytes()
@@ -242,7 +217,7 @@ def _read(path: Path) -> tuple[Run, list[Row], int]:
         where = f"{path}, line {number}"
         try:
             row = Row.model_validate(json.loads(line))
-        except (ValidationError, ValueError) as error:
+        except (ValidationError, ValueError, RecursionError) as error:
             why = first_error(error) if isinstance(error, ValidationError) else error
             raise DataError(f"{where}: no row of an evaluation ({why}); evaluate again") from None
         if row.metric != run.metric:
@@ -258,7 +233,7 @@ def read_report(path: Path) -> Report:
         UsageError: the file cannot be read.
         DataError: a line is no row; the message names file and line.
     """
-    run, rows, _ = _read(path)
+    run, rows, _ = read_run(path)
     return run.report({row.key: row for row in rows}.values())
 
 
@@ -269,17 +244,21 @@ def write_rows(path: Path, report: Report) -> None:
         UsageError: the file cannot be written.
     """
     try:
-        _write(path, Run(**report.model_dump(exclude={"rows"})), report.rows)
+        write_run(path, Run(**report.model_dump(exclude={"rows"})), report.rows)
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise unwritable(path, error) from None
 
 
-def _write(path: Path, run: Run, rows: Iterable[Row]) -> None:
-    with whole_file(path) as file:
-        file.writelines(map(_line, (_First(run=run), *rows)))
+def write_run(path: Path, run: Run, rows: Iterable[Row]) -> None:
+    """Write the whole file anew, if it is not so already; raises OSError."""
+    text = "".join(map(as_line, (_First(run=run), *rows)))
+    if not path.exists() or path.read_bytes() != text.encode():
+        with whole_file(path) as file:
+            file.write(text)
 
 
-def _line(record: Record) -> str:
+def as_line(record: Record) -> str:
+    """A record as a line of the file."""
     text = json.dumps(record.model_dump(mode="json"), ensure_ascii=False)
     # A model may write half a surrogate pair, which UTF-8 has no bytes for; its JSON escape is read back as it was.
     return text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n"

@@ -105,9 +105,11 @@ def note_lines(found: Sequence[System]) -> list[str]:
 
 def rollout_lines(reports: Sequence[Report]) -> list[str]:
     """Mean and spread over the rollouts of each system, where there are several of it."""
-    runs: dict[tuple[str, ...], dict[int, float]] = {}
+    runs: dict[tuple[Any, ...], dict[int, float]] = {}
     for one in reports:
-        runs.setdefault((one.name, one.model, one.bench, one.metric), {})[one.rollout] = one.score
+        same = {part: value for part, value in one.settled.items() if part not in ("rollout", "model")}
+        asked = tuple(sorted(row.key for row in one.rows))  # not a part of them, of a run that was stopped
+        runs.setdefault((one.name, one.model, one.metric, str(same), asked), {})[one.rollout] = one.score
     return [
         f"{name or model}: mean {fmean(scores.values()):.3f} over {len(scores)} rollouts "
         f"(standard deviation {stdev(scores.values()):.3f})"

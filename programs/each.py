@@ -1,6 +1,7 @@
 """Turns a stream of items into results as they come: so many at once, each within a deadline."""
 
 import contextvars
+import math
 import queue
 import threading
 import time
@@ -16,14 +17,15 @@ Result = TypeVar("Result")
 class _Crew(Generic[Item, Result]):
     """Threads at work, one an item. Daemons, so that one that hangs does not keep the process."""
 
-    def __init__(self, function: Callable[[Item], Result], deadline: float | None):
-        self.function, self.deadline = function, deadline
+    def __init__(self, function: Callable[[Item], Result], patience: Callable[[Item], float | None]):
+        self.function, self.patience = function, patience
         self.done: queue.SimpleQueue[tuple[int, Result | None, BaseException | None]] = queue.SimpleQueue()
         self.busy: dict[int, tuple[Item, float]] = {}
 
     def start(self, number: int, item: Item) -> None:
         """Start on an item, in a copy of the caller's context."""
-        self.busy[number] = item, time.monotonic()
+        seconds = self.patience(item)
+        self.busy[number] = item, math.inf if seconds is None else time.monotonic() + seconds
         run = contextvars.copy_context().run
         threading.Thread(target=run, args=(self._work, number, item), daemon=True, name=f"each-{number}").start()
 
@@ -36,18 +38,21 @@ class _Crew(Generic[Item, Result]):
     def take(self) -> tuple[Item, Result | None, BaseException | None]:
         """The next item that is done, with its result or its error; or one that is overdue, with neither."""
         while True:
-            oldest = min(self.busy, key=lambda number: self.busy[number][1])
-            left = None if self.deadline is None else self.busy[oldest][1] + self.deadline - time.monotonic()
+            first = min(self.busy, key=lambda number: self.busy[number][1])
+            left = self.busy[first][1] - time.monotonic()
             try:
-                number, result, error = self.done.get(timeout=None if left is None else max(left, 0))
+                number, result, error = self.done.get(timeout=None if left == math.inf else max(left, 0))
             except queue.Empty:
-                return self.busy.pop(oldest)[0], None, None
+                return self.busy.pop(first)[0], None, None
             if number in self.busy:  # else it was given up before
                 return self.busy.pop(number)[0], result, error
 
 
 def each(
-    function: Callable[[Item], Result], items: Iterable[Item], threads: int = 1, deadline: float | None = None
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    threads: int = 1,
+    patience: Callable[[Item], float | None] = lambda item: None,
 ) -> Iterator[tuple[Item, Result | None]]:
     """Apply `function` to items, and give each with its result in the order in which they are done.
 
@@ -55,12 +60,12 @@ def each(
         function: called once an item, in a copy of the caller's context.
         items: taken one by one, when a thread is free.
         threads: at most so many at once.
-        deadline: seconds for one item; after them it is given with None, and left alone in its thread.
+        patience: seconds for an item; after them it is given with None, and left alone in its thread. None waits.
 
     Raises:
         BaseException: the first one of `function`, after items under way were given.
     """
-    crew, failure, waiting = _Crew(function, deadline), None, enumerate(items)
+    crew, failure, waiting = _Crew(function, patience), None, enumerate(items)
     while True:
         while failure is None and len(crew.busy) < threads and (one := next(waiting, None)):
             crew.start(*one)

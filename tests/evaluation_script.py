@@ -18,7 +18,8 @@ from stitchjam.data.records import History, Question
 from stitchjam.data.store import Store
 from stitchjam.optimizers.evaluate import Terms, Trial, evaluate_kept
 from stitchjam.optimizers.metrics import AnswerF1
-from stitchjam.optimizers.rows import Rows, Run
+from stitchjam.optimizers.row_file import Rows
+from stitchjam.optimizers.rows import Run
 from stitchjam.optimizers.task import examples
 from stitchjam.programs.answer import Answerer
 

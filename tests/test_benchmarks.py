@@ -405,3 +405,20 @@ def test_iterating_reads_no_more_than_is_asked_for(tmp_path):
     path.write_text(json.dumps(hotpot()) + "\n{broken", encoding="utf-8")
     assert next(iter(read_hotpotqa(path))).questions[0].id == "h1"
     assert Counter(type(one).__name__ for one in (read_longmemeval(path), read_hotpotqa(path)))["generator"] == 2
+
+
+@pytest.mark.parametrize("number", [100, 128])
+def test_a_small_copy_of_hotpotqa_is_a_part_of_all_of_it(tmp_path, number):
+    rows = [hotpot(_id=f"h{at}") for at in range(number)]
+    (tmp_path / "h.json").write_text(json.dumps(rows), encoding="utf-8")
+    assert (
+        look("hotpotqa", tmp_path / "h.json").note
+        == f"a partial copy: {number} of 7,405 histories, {number} of 7,405 questions"
+    )
+
+
+def test_a_file_of_another_benchmark_is_suspected(tmp_path):
+    (tmp_path / "h.json").write_text(json.dumps([hotpot(_id="h")]), encoding="utf-8")
+    for name in ("locomo", "longmemeval"):
+        with pytest.raises(DataError, match=f"If it is no file of {name}, name the right benchmark"):
+            look(name, tmp_path / "h.json")

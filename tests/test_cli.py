@@ -128,7 +128,7 @@ def test_text_of_a_memory_is_printed_as_it_is_but_for_terminal_commands(run, scr
 def test_eval_scores_and_shows_a_row_a_question(run, script, small):
     script()
     code, out, err = run("eval", *small)
-    assert code == 0 and "answer_f1 0.500 on 4 questions; answered 100%" in out
+    assert code == 0 and "answer_f1 0.500 (95 % interval 0.000 to 1.000) on 4 questions; answered 100%" in out
     assert err.count("eval ") == 4
 
 

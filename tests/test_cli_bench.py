@@ -182,7 +182,7 @@ def test_systems_are_set_beside_each_other_on_a_page(run, hotpots, script):
     assert "4 of 4  1.000 (1.00 to 1.00)" in out and "comparison" in out
     page = Path("new/page.html").read_text("utf-8")
     assert "hotpotqa" in page and "Norway" in page and "<svg" in page and "src=" not in page
-    found = as_json(run("eval", "report", "first.jsonl", "second.jsonl", "--json"))
+    found = as_json(run("eval", "report", "first.jsonl", "second.jsonl", "--json"))["systems"]
     assert [one["score"]["mean"] for one in found] == [0.0, 1.0] and found[1]["recall"]["64"] > 0
 
 
@@ -299,3 +299,54 @@ def test_a_model_that_samples_is_asked_anew_in_another_rollout(run, hotpots, scr
     assert len(lm.engine.calls) == 3  # one prompt, three rollouts
     out = run("eval", "report", "1.jsonl", "2.jsonl", "3.jsonl")[1]
     assert "answerer: mean 0.667 over 3 rollouts (standard deviation 0.577)" in out
+
+
+def test_what_is_compared_was_asked_and_rated_alike(run, hotpots, script):
+    script(answer_question={"sources": ["c1"], "answer": "Norway"})
+    for tokens in ("1", "4096"):
+        asked = ["eval", *hotpots, "--metric", "evidence_at_budget", "--setting", f"tokens={tokens}"]
+        assert run(*asked, "--out", f"{tokens}.jsonl")[0] == 0
+    code, out, err = run("eval", "compare", "1.jsonl", "4096.jsonl")
+    assert code == 2 and out == "" and "the settings of the metric are not the same" in err
+    run("eval", "report", "1.jsonl", "4096.jsonl", "--html", "page.html")
+    assert "settings of the metric are not the same in all reports" in Path("page.html").read_text("utf-8")
+
+
+def test_what_search_goes_by_is_part_of_a_run(run, hotpots, script):
+    script(answer_question={"sources": ["c1"], "answer": "Norway"})
+    asked = ["eval", *hotpots, "--system", "hybrid", "--out", "rows.jsonl"]
+    assert run(*asked)[0] == 0
+    code, _, err = run(*asked, "--encoder", "none")
+    assert code == 2 and "another run (encoder differ)" in err
+
+
+def test_a_page_is_not_written_over_rows(run, hotpots, script):
+    script(answer_question={"sources": ["c1"], "answer": "Norway"})
+    run("eval", *hotpots, "--out", "a.jsonl")
+    before = Path("a.jsonl").read_bytes()
+    code, _, err = run("eval", "report", "--html", "a.jsonl", "a.jsonl")
+    assert code == 2 and "--html names the page to write" in err and Path("a.jsonl").read_bytes() == before
+    Path("labels.jsonl").write_text('{"question": "q"}', encoding="utf-8")
+    assert run("eval", "judge", "labels.jsonl", "--out", "labels.jsonl")[0] == 2
+    assert Path("labels.jsonl").read_text("utf-8") == '{"question": "q"}'
+
+
+def test_own_files_are_the_same_run_however_their_path_is_written(run, script, tmp_path):
+    Path("s.jsonl").write_text(
+        json.dumps({"id": "s", "turns": [{"id": "t", "speaker": "Ann", "text": "The door is open."}]}), "utf-8"
+    )
+    Path("q.jsonl").write_text(json.dumps({"id": "q1", "text": "What is open?", "answer": "the door"}), "utf-8")
+    script(answer_question={"sources": ["c1"], "answer": "the door"})
+    for folder in (Path(), tmp_path):
+        files = ["--history", str(folder / "s.jsonl"), "--questions", str(folder / "q.jsonl"), "--split", "all"]
+        code, _, err = run("eval", *files, "--out", "rows.jsonl")
+        assert code == 0, err
+    assert "holds 1 of 1 rows" in err
+
+
+def test_means_over_rollouts_are_of_the_same_questions(run, hotpots, script):
+    lm = script(answer_question={"sources": ["c1"], "answer": "Norway"})
+    lm.kwargs["temperature"] = 0.7
+    run("eval", *hotpots, "--limit", "2", "--rollout", "1", "--out", "1.jsonl")
+    run("eval", *hotpots, "--rollout", "2", "--out", "2.jsonl")
+    assert "rollouts" not in run("eval", "report", "1.jsonl", "2.jsonl")[1]

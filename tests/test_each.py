@@ -29,7 +29,7 @@ def test_an_item_is_taken_when_a_thread_is_free():
 def test_one_that_hangs_is_given_without_a_result_and_the_others_go_on():
     hung = threading.Event()
     start = time.monotonic()
-    found = dict(each(lambda n: hung.wait() if n == 1 else n, range(6), threads=2, deadline=0.5))
+    found = dict(each(lambda n: hung.wait() if n == 1 else n, range(6), threads=2, patience=lambda n: 0.5))
     assert found == {0: 0, 1: None, 2: 2, 3: 3, 4: 4, 5: 5} and time.monotonic() - start < 5
     hung.set()
 
@@ -45,7 +45,7 @@ def test_a_result_that_comes_too_late_is_not_given():
         time.sleep(0.1)
         return n
 
-    assert list(each(slow, range(3), deadline=0.3)) == [(0, None), (1, 1), (2, 2)]
+    assert list(each(slow, range(3), patience=lambda n: 0.3)) == [(0, None), (1, 1), (2, 2)]
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), BudgetStop("calls", "3 of 3")])

@@ -1,5 +1,7 @@
 """Reports hide nothing: failures count zero and stay, usage is exact, comparisons are repeatable."""
 
+import itertools
+import math
 import threading
 import time
 
@@ -9,12 +11,16 @@ from dspy import lm15
 from jobs import oracle_lm, small_data
 from oracle import field
 
+from stitchjam.backends.bindings import Bindings
+from stitchjam.backends.engine import make_lm
+from stitchjam.backends.scripted import ScriptedEngine, scripted_lm
 from stitchjam.backends.usage import Budget, Ledger, metered
 from stitchjam.data.errors import BudgetStop, DataError, UsageError
 from stitchjam.optimizers.compare import compare, interval
-from stitchjam.optimizers.evaluate import evaluate
-from stitchjam.optimizers.metrics import AnswerF1
-from stitchjam.optimizers.rows import Report, Row, read_report, write_rows
+from stitchjam.optimizers.evaluate import Terms, Trial, evaluate, evaluate_kept
+from stitchjam.optimizers.metrics import AnswerF1, Judged, Metric, Score
+from stitchjam.optimizers.row_file import Rows
+from stitchjam.optimizers.rows import Report, Row, Run, read_report, write_rows
 from stitchjam.optimizers.task import examples
 from stitchjam.programs.answer import Answerer
 
@@ -278,3 +284,131 @@ def test_an_interval_draws_whole_histories_where_there_are_several():
     single = interval({"a": [1.0, 1.0, 1.0, 0.0, 0.0], "b": []})
     assert single == (0.2, 1.0)
     assert interval({"a": [0.5]}) == (0.5, 0.5)
+
+
+def kept(tmp_path, lm, program=None, metric: Metric = METRIC, **terms) -> Report:
+    """The report of a run on the small data; rows and replies stay in the folder."""
+    keys = [("", example.id) for example in EXAMPLES]
+    rows = Rows(tmp_path / "rows.jsonl", Run(metric=metric.name, asked=len(keys)), keys)
+    how = Terms(Bindings({"task": lm}), tmp_path / "replies.jsonl", **terms)
+    try:
+        evaluate_kept(program or Answerer(), [Trial(EXAMPLES, metric)], rows, how)
+    finally:
+        report = rows.settle()
+    return report
+
+
+def answering(reply) -> dict:
+    """A step that replies so."""
+    return {"answer_question": reply}
+
+
+RIGHT = {"sources": ["c1"], "answer": "x"}
+
+
+def test_an_outage_leaves_no_zeros_and_the_same_command_goes_on(tmp_path):
+    numbers = itertools.count()
+
+    def failing(call):
+        if next(numbers) >= 3:
+            raise lm15.ServerError("down")
+        return RIGHT
+
+    for _ in range(2):  # each attempt would leave four more
+        with pytest.raises(BudgetStop, match="backend out"):
+            kept(tmp_path, scripted_lm(answering(failing)))
+    assert [row.outcome for row in read_report(tmp_path / "rows.jsonl").rows] == ["ok"] * 3
+    assert kept(tmp_path, scripted_lm(answering(RIGHT))).outcomes == {"ok": 8}
+
+
+def test_a_failure_now_and_then_is_a_result(tmp_path):
+    numbers = itertools.count()
+
+    def failing(call):
+        if next(numbers) % 2:
+            raise lm15.ServerError("busy")
+        return RIGHT
+
+    assert kept(tmp_path, scripted_lm(answering(failing))).outcomes == {"lm_error": 4, "ok": 4}
+
+
+def test_a_judge_that_is_down_stops_the_run(tmp_path):
+    def down(call):
+        raise lm15.ServerError("down")
+
+    judge = scripted_lm({"judge_answer": down}, "judge")
+    keys = [("", example.id) for example in EXAMPLES]
+    rows = Rows(tmp_path / "rows.jsonl", Run(metric="judged", asked=len(keys)), keys)
+    bindings = Bindings({"task": scripted_lm(answering(RIGHT)), "judge": judge})
+    trial = Trial(EXAMPLES, Judged(DATA.questions, DATA.store))
+    with pytest.raises(BudgetStop, match="backend out"):
+        evaluate_kept(Answerer(), [trial], rows, Terms(bindings, tmp_path / "replies.jsonl"))
+    assert rows.settle().rows == ()
+
+
+def test_a_hung_call_does_not_keep_the_turn_of_others(tmp_path):
+    first = threading.Event()
+
+    def hanging(call):
+        if not first.is_set():
+            first.set()
+            threading.Event().wait()
+        return RIGHT
+
+    engine = ScriptedEngine(answering(hanging), parallel=1)
+    report = kept(tmp_path, make_lm(engine.endpoint, engine), threads=4, deadline=1.5)
+    assert report.outcomes == {"budget": 1, "ok": 7}
+
+
+def test_waiting_for_other_questions_is_no_time_of_a_question(tmp_path):
+    def slow(call):
+        time.sleep(0.3)
+        return RIGHT
+
+    engine = ScriptedEngine(answering(slow), parallel=1)
+    assert kept(tmp_path, make_lm(engine.endpoint, engine), threads=8, deadline=1.5).outcomes == {"ok": 8}
+
+
+def test_the_time_of_a_run_ends_a_hung_call(tmp_path):
+    def hanging(call):
+        threading.Event().wait()
+
+    start = time.monotonic()
+    with pytest.raises(BudgetStop, match="seconds used"):
+        kept(tmp_path, scripted_lm(answering(hanging)), deadline=60, seconds=0.5)
+    assert time.monotonic() - start < 20 and read_report(tmp_path / "rows.jsonl").rows == ()
+
+
+class Fragile(Answerer):
+    """Fails on one question as a program of a user may."""
+
+    def forward(self, question, context):
+        if question == DATA.questions[2].text:
+            raise KeyError("a bug")
+        return super().forward(question, context)
+
+
+def test_a_program_that_fails_on_a_question_ends_no_run(tmp_path):
+    report = kept(tmp_path, scripted_lm(answering(RIGHT)), Fragile())
+    assert report.outcomes == {"ok": 7, "program_error": 1} and "KeyError" in report.rows[2].why
+
+
+class Wild(AnswerF1):
+    """A metric of a user's own that gives what is no score."""
+
+    def score(self, gold, prediction):
+        return Score(math.nan, "what?")
+
+
+def test_a_metric_that_gives_no_score_is_a_metric_error(tmp_path):
+    report = kept(tmp_path, scripted_lm(answering(RIGHT)), metric=Wild(DATA.questions, DATA.store))
+    assert report.outcomes == {"metric_error": 8} and {row.answer for row in report.rows} == {"x"}
+
+
+def test_a_judge_that_hangs_leaves_the_answer(tmp_path):
+    def hanging(call):
+        threading.Event().wait()
+
+    lm = scripted_lm(answering(RIGHT) | {"judge_answer": hanging})
+    report = kept(tmp_path, lm, metric=Judged(DATA.questions[:8], DATA.store), deadline=1.0, threads=8)
+    assert report.outcomes == {"metric_error": 8} and {row.answer for row in report.rows} == {"x"}

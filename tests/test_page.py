@@ -174,7 +174,6 @@ def test_other_questions_or_metrics_are_not_compared(page):
         ([report(row(1, cache_hits=2))], "no measure of cost that all systems have"),
         ([report()], "No question was rated."),
         ([report(), report(name="other")], "No question was asked."),
-        ([report(row(1, 40.0, kind="a"), row(2, 7.0, kind="b"))], "Scores are not between 0 and 1."),
     ],
 )
 def test_a_plot_without_data_says_why(page, reports, reason):

@@ -1,5 +1,6 @@
 """Rows are on disk as they come: a run that is stopped, killed or given garbage goes on and asks nothing twice."""
 
+import math
 import subprocess
 import sys
 import time
@@ -7,9 +8,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from stitchjam.data.errors import UsageError
-from stitchjam.optimizers.rows import Report, Row, Rows, Run, read_report
+from stitchjam.optimizers.row_file import Rows
+from stitchjam.optimizers.rows import Report, Row, Run, read_report
 
 SCRIPT = Path(__file__).with_name("evaluation_script.py")
 KEYS = [("h", id) for id in "abc"]
@@ -131,3 +134,47 @@ def numbered(report: Report) -> list[Row | None]:
     """Rows by the number of their question in the script."""
     rows = {row.key: row for row in report.rows}
     return [rows.get((history, f"q{at}")) for history in "abcd" for at in range(25)]
+
+
+def test_another_process_does_not_write_the_same_rows(tmp_path):
+    rows = opened(tmp_path)
+    with pytest.raises(UsageError, match="is being written by another process"):
+        opened(tmp_path)
+    rows.settle()
+    assert opened(tmp_path).done == {}
+
+
+@pytest.mark.parametrize("path", ["/dev/stdout", "/proc/self/fd/1", "."])
+def test_rows_go_into_ordinary_files_only(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="is no ordinary file"):
+        Rows(Path(path), Run(metric="m"), KEYS)
+
+
+def test_a_file_that_was_removed_meanwhile_is_not_made_anew_without_its_first_line(tmp_path):
+    rows = opened(tmp_path)
+    (tmp_path / "rows.jsonl").unlink()
+    with pytest.raises(UsageError, match="cannot be written"):
+        rows.add(made("a"))
+
+
+def test_rows_that_cannot_be_put_in_order_are_a_report_all_the_same(tmp_path, monkeypatch):
+    rows = opened(tmp_path)
+    for id in "cab":
+        rows.add(made(id))
+    monkeypatch.setattr("stitchjam.optimizers.row_file.write_run", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    assert [row.id for row in rows.settle().rows] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"value": math.nan}, {"value": 7.5}, {"value": -0.1}, {"cost": -1.0}, {"cost": 1e308}, {"seconds": math.inf}],
+)
+def test_a_figure_that_can_be_none_is_no_row(wrong):
+    with pytest.raises(ValidationError):
+        Row(**({"id": "a", "metric": "m", "outcome": "ok", "value": 1.0, "why": ""} | wrong))
+
+
+def test_what_failed_has_no_value():
+    with pytest.raises(ValidationError, match="has the value 0"):
+        made("a", 1.0, outcome="lm_error")

@@ -26,11 +26,10 @@ from stitchjam.optimizers.metrics.evidence import (
     EvidencePrecision,
     EvidenceRecall,
     SpanSupport,
-    cited,
-    recall_by_tokens,
 )
 from stitchjam.optimizers.metrics.judged import Judged, LongMemEval
 from stitchjam.optimizers.metrics.locomo import LocomoF1, LocomoGam
+from stitchjam.optimizers.metrics.sources import cited, recall_by_tokens
 
 __all__ = [
     "Abstention",

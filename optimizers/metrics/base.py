@@ -4,13 +4,14 @@ Gold sits in a side table keyed by question id. It is never part of a dspy examp
 examples into proposer prompts and store them as demos.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_args, get_type_hints
 
 import dspy
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from stitchjam.data.errors import UsageError
 from stitchjam.data.records import Question
@@ -181,7 +182,9 @@ def metric_settings(metric: str, given: Iterable[str]) -> dict[str, Any]:
         name, _, value = one.partition("=")
         try:
             found[name] = TypeAdapter(known[name]).validate_python(value)
-        except (KeyError, ValidationError):
+            if not isinstance(found[name], str) and not 0 <= found[name] < math.inf:
+                raise ValueError(value)
+        except (KeyError, ValueError):  # pydantic's is one too
             names = ", ".join(f"{name} ({_shown(hint)})" for name, hint in known.items())
             raise UsageError(f"metric {metric!r} has no setting {one!r}; it has: {names}") from None
     return found

@@ -9,8 +9,9 @@ from stitchjam.data.records import Answer, Context, Question
 from stitchjam.data.store import Store
 from stitchjam.optimizers.metrics.answers import answer_f1
 from stitchjam.optimizers.metrics.base import Metric, Score, listed
-from stitchjam.optimizers.metrics.evidence import at_level, gold_at, holds
+from stitchjam.optimizers.metrics.evidence import holds
 from stitchjam.optimizers.metrics.forms import overlap_f1
+from stitchjam.optimizers.metrics.sources import at_level, gold_at
 
 __all__ = ["EndMetric"]
 

@@ -147,7 +147,7 @@ def _not_drawn(systems: Sequence[System]) -> str:
         return "No question was rated."
     if len({one.metric for one in systems}) > 1:
         return "The reports are in different metrics."
-    return "" if all(0 <= score.value <= 1 for score in scores) else "Scores are not between 0 and 1."
+    return ""
 
 
 def _too_alike(kinds: Sequence[str]) -> str:

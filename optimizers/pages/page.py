@@ -86,7 +86,7 @@ def write_page(path: Path, reports: Sequence[Report]) -> None:
     page = _environment().get_template("page.html").render(_content(reports))
     try:
         with whole_file(path) as file:
-            file.write(page)
+            file.write(page.encode("utf-8", "replace").decode())  # a model may write half a surrogate pair
     except OSError as error:
         raise UsageError(f"{path}: cannot be written ({error.strerror}); choose another file") from None
 
@@ -168,6 +168,9 @@ def _warnings(reports: Sequence[Report], questions: dict[tuple[str, str], dict[i
         found.append("The reports are of different benchmarks: their scores cannot be compared.")
     if len({report.metric for report in reports}) > 1:
         found.append("The reports are in different metrics: their scores cannot be compared.")
+    for part, what in (("questions", "questions or their gold"), ("metric", "settings of the metric")):
+        if len({report.settled.get(part, "") for report in reports}) > 1:
+            found.append(f"The {what} are not the same in all reports: their scores cannot be compared.")
     if missing := sum(len(rows) < len(reports) for rows in questions.values()):
         found.append(
             f"Not all systems were asked the same: {missing:,} of {len(questions):,} questions are missing from some. "
