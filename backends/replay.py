@@ -81,7 +81,7 @@ class ReplayCache(Cache):
         """
         value = super().get(request, ignored_args_for_cache_key)
         if value is not None:
-            settle(str(request.get("model", "")), Usage(cache_hits=1))
+            settle(str(request.get("model", "")), _kept(value))
         elif self.mode == "replay":
             raise DataError(
                 f"no recorded reply for this prompt of step {caller()!r} in {self.path}; the prompt has changed: "
@@ -133,6 +133,14 @@ class ReplayCache(Cache):
             with contextlib.suppress(OSError):  # a full disk was reported when the reply could not be kept
                 self._file.close()
             self._file = None
+
+
+def _kept(value: Any) -> Usage:
+    """A reply from the cache, with the tokens that it once took."""
+    told = value.get("usage") if isinstance(value, dict) else None
+    tokens = told if isinstance(told, dict) else {}
+    read, written = (tokens.get(name) or 0 for name in ("prompt_tokens", "completion_tokens"))
+    return Usage(cache_hits=1, kept_input_tokens=read, kept_output_tokens=written)
 
 
 def _unusable(path: Path, error: OSError) -> UsageError:

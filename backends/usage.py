@@ -19,7 +19,10 @@ __all__ = ["Budget", "Ledger", "Usage", "caller", "metered", "settle"]
 
 @dataclass(frozen=True)
 class Usage:
-    """What some calls cost. Tokens as the backend reports them; seconds of waiting, summed; cost in US dollars."""
+    """What some calls cost. Tokens as the backend reports them; seconds of waiting, summed; cost in US dollars.
+
+    Replies from a cache are `cache_hits`; their tokens, paid for before, stand apart in `kept_...`.
+    """
 
     calls: int = 0
     cache_hits: int = 0
@@ -28,6 +31,8 @@ class Usage:
     output_tokens: int = 0
     seconds: float = 0.0
     cost: float = 0.0
+    kept_input_tokens: int = 0
+    kept_output_tokens: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
@@ -101,7 +106,9 @@ class Budget:
         with self._lock:
             if self._reached():
                 what, limit, used = self._reached()[0]
-                raise BudgetStop(what, f"{used:g} of {limit:g} {what} used. Raise the budget to go on", used=used)
+                raise BudgetStop(
+                    what, f"{round(used, 2):g} of {limit:g} {what} used. Raise the budget to go on", used=used
+                )
             if self.outer is not None:
                 self.outer.reserve()
             self.spent += Usage(calls=1)

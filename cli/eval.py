@@ -54,7 +54,7 @@ Data = Annotated[Path | None, typer.Option(help="Your copy of it. [default: the 
 System = Annotated[str, typer.Option(help=SYSTEM_HELP)]
 K = Annotated[int, typer.Option("-k", min=1, help="Of bm25 and hybrid: turns that they find.")]
 Tokens = Annotated[int, typer.Option(min=1, help="Of full_context: tokens that it shows.")]
-Split = Annotated[str | None, typer.Option(help="train, held_out or all. [default: held_out; of search: all]")]
+Split = Annotated[str | None, typer.Option(help="train, held_out or all. [default: all of a benchmark, else held_out]")]
 Limit = Annotated[int | None, typer.Option(min=1, help="At most so many questions.")]
 Seed = Annotated[int, typer.Option(help="Of the choice that --limit makes in a benchmark.")]
 Rollout = Annotated[int, typer.Option(min=0, help="Ask anew, for other replies of a model that samples.")]
@@ -111,7 +111,7 @@ def evaluate_program(
     if context.invoked_subcommand:
         return
     memory = memory_of(memory, history, questions)
-    chosen = split or ("all" if bench or system == "search" else "held_out")
+    chosen = split or ("all" if bench or system == "search" else None)
     cases = _cases(bench, data, (history, questions, memory), (chosen, limit, seed), encoder)
     if system == "search":
         return _evaluate_search(cases, choose_weights, out or metric, as_json)
@@ -135,11 +135,17 @@ def _rows(program: Any, rate: Any, cases: Any, bindings: Any, out: Path, about: 
     name, bench, rollout = about
     named = {"name": name, "bench": bench or "", "rollout": rollout}
     run = describe_run(program, rate((), None), cases, bindings, named)
+    if run.judge and run.judge == run.model:
+        say(f"{run.judge} judges itself; name another model as judge under [roles], and measure it: eval judge")
     return Rows(out if out.suffix or out.is_file() else out / f"{run.id}.jsonl", run, cases.keys)
 
 
 def _cases(
-    bench: str | None, data: Path | None, own: tuple[Any, Any, Any], which: tuple[str, int | None, int], encoder: str
+    bench: str | None,
+    data: Path | None,
+    own: tuple[Any, Any, Any],
+    which: tuple[str | None, int | None, int],
+    encoder: str,
 ) -> Any:
     """Histories with the questions to ask: of a benchmark, or of files or a memory of the user's own."""
     from stitchjam.data.cases import bench_cases, own_cases
@@ -152,7 +158,7 @@ def _cases(
     split, limit, seed = which
     with working(sys.stderr, "reading"):
         if bench:
-            return bench_cases(bench, data, split, limit, seed, encoder)
+            return bench_cases(bench, data, split or "all", limit, seed, encoder)
         return own_cases(*own, split, limit, encoder)
 
 
@@ -208,7 +214,7 @@ def _evaluate(program: Any, trials: Iterator[Any], rows: Any, how: tuple[Any, Pa
         rows.drop(FAILED)
     left, stop = rows.run.asked - len(rows.done), None
     if rows.done:
-        say(f"{rows.path} holds {len(rows.done)} of {rows.run.asked} rows; {left} are left")
+        say(f"{rows.path} holds {len(rows.done)} of {rows.run.asked} rows; to do: {left}")
     with resumable(), progress_shown(sys.stderr, {"eval": left}) as tick:
         try:
             evaluate_kept(program, trials, rows, terms, lambda row: tick("eval", row.id, row.value))

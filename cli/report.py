@@ -27,12 +27,13 @@ def eval_compare(
 
     before, after = read_report(first), read_report(second)
     found = compare(before, after)
+    names = ("first", "second") if before.name == after.name else (before.name, after.name)
     drawn = f"{found.clusters} histories" if found.clusters else f"{found.n} questions"
     result(
         as_json,
         {"metric": before.metric, **found.model_dump(mode="json")},
         *kind_changes(found),
-        f"{before.metric} on {found.n} questions: {found.before:.3f} -> {found.after:.3f}",
+        f"{before.metric} on {found.n} questions: {names[0]} {found.before:.3f} -> {names[1]} {found.after:.3f}",
         f"gain {found.gain:+.3f} (95 % interval {found.low:+.3f} to {found.high:+.3f} from {drawn}; "
         f"{found.better} better, {found.worse} worse)",
     )
@@ -58,7 +59,12 @@ def eval_report(
     found = systems(reports)
     if html:
         write_page(html, reports)
-    shown = (tables.systems_table(found), *tables.kinds_tables(found), *tables.note_lines(found))
+    shown = (
+        *tables.head_lines(reports),
+        tables.systems_table(found),
+        *tables.kinds_tables(found),
+        *tables.note_lines(found),
+    )
     gains = (*tables.rollout_lines(reports), *tables.gain_lines(reports))
     result(as_json, {"systems": tables.systems_value(found), "gains": gains}, *shown, *gains)
     if html:

@@ -130,7 +130,9 @@ def open_benchmark(name: str, path: Path | None = None) -> Iterator[Loaded]:
     if name not in BENCHMARKS:
         raise UsageError(f"unknown benchmark {name!r}; choose one of: {', '.join(BENCHMARKS)}")
     if path is None and name != "worlds":
-        raise UsageError(f"{name} does not ship with this package; get it from {BENCHMARKS[name].source} and name it")
+        raise UsageError(
+            f"{name} does not ship with this package; get it from {BENCHMARKS[name].source} and give its path"
+        )
     if path is not None and not path.exists():
         raise UsageError(f"{path}: there is no such file or folder")
     return _read(name, path)

@@ -70,7 +70,8 @@ def load_cases(
         )
     data = load_data(history, questions, memory)
     store = data.store if memory else Store.of(data.store.history, encoder)
-    named = (memory or history or Path("sample")).resolve().name  # the same from wherever it is read
+    # The same from wherever it is read, and as a benchmark of such files names it.
+    named = (memory or history or Path("sample")).resolve().name.partition(".")[0]
     return (Case(named, store, data.questions),)
 
 
@@ -78,12 +79,16 @@ def own_cases(
     history: Path | None,
     questions: Path | None,
     memory: Path | None,
-    split: str = "all",
+    split: str | None = "all",
     limit: int | None = None,
     encoder: str = "static",
 ) -> Cases:
-    """The cases of `load_cases`, each with the first questions of a split; raises what that and `select` raise."""
+    """The cases of `load_cases`, each with the first questions of a split; raises what that and `select` raise.
+
+    Without a split, those held out are asked, or all where none has a split.
+    """
     loaded = load_cases(history, questions, memory, encoder)
+    split = split or ("held_out" if any(one.split for case in loaded for one in case.questions) else "all")
     cases = [case._replace(questions=select(case.questions, split, limit)) for case in loaded]
     told = ((case.name, case.store.fingerprint, question) for case in cases for question in case.questions)
     return Cases.of(told, cases[0].store.encoder, lambda: iter(cases))

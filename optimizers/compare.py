@@ -8,7 +8,7 @@ import numpy as np
 
 from stitchjam.data.errors import UsageError
 from stitchjam.data.records import Record
-from stitchjam.optimizers.rows import Report, Row
+from stitchjam.optimizers.rows import Key, Report, Row
 
 __all__ = ["Comparison", "Interval", "bootstrap", "compare", "interval"]
 
@@ -49,12 +49,11 @@ def compare(before: Report, after: Report) -> Comparison:
     """
     if before.metric != after.metric:
         raise UsageError(f"one report is in {before.metric!r}, the other in {after.metric!r}; use the same --metric")
+    others = {row.key: row for row in after.rows}
+    _require_same({row.key for row in before.rows}, set(others), [before, after])
     for part, what in (("questions", "the questions or their gold"), ("metric", "the settings of the metric")):
         if before.settled.get(part) != after.settled.get(part):
             raise UsageError(f"{what} are not the same in both reports; evaluate both on the same data, in one way")
-    others = {row.key: row for row in after.rows}
-    if not before.rows or {row.key for row in before.rows} != set(others):
-        raise UsageError("two reports can be compared when both hold the same examples; evaluate both on the same ones")
     pairs = [(row, others[row.key]) for row in before.rows]
     pairs = [(a, b) for a, b in pairs if "not_rated" not in (a.outcome, b.outcome)]
     if not pairs:
@@ -73,6 +72,21 @@ def compare(before: Report, after: Report) -> Comparison:
         worse=sum(gain < 0 for gain in gains),
         clusters=len(by_history) if 1 < len(by_history) < len(gains) else 0,
         kinds=_kinds(pairs),
+    )
+
+
+def _require_same(first: set[Key], second: set[Key], reports: Sequence[Report]) -> None:
+    if first and first == second:
+        return
+    for report in reports:
+        if len(report.rows) < report.asked:
+            raise UsageError(
+                f"{report.name or 'a run'} holds {len(report.rows)} of {report.asked} questions; run the same command "
+                f"to finish it"
+            )
+    raise UsageError(
+        f"two reports can be compared when both hold the same examples: {len(first & second)} are in both, "
+        f"{len(first - second)} only in the first, {len(second - first)} only in the second; evaluate both on the same"
     )
 
 

@@ -269,8 +269,8 @@ def _usage(usage: Usage) -> dict[str, Any]:
     return {
         "calls": usage.calls,
         "cache_hits": usage.cache_hits,
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
+        "input_tokens": usage.input_tokens + usage.kept_input_tokens,
+        "output_tokens": usage.output_tokens + usage.kept_output_tokens,
         "seconds": round(usage.seconds, 3),
         "cost": usage.cost,
     }

@@ -68,6 +68,7 @@ class Rows:
         if len(report.rows) == self.run.asked:
             with suppress(OSError):  # all rows are there, if in another order
                 write_run(self.path, self.run, report.rows)
+        Path(self._lock.lock_file).unlink(missing_ok=True)  # while it is held, so that no one waits for it
         self._lock.release()
         return report
 
@@ -84,7 +85,7 @@ class Rows:
         differ = sorted(name for name in names if before.settled.get(name) != self.run.settled.get(name))
         if differ or before.metric != self.run.metric:
             raise UsageError(
-                f"{self.path} holds another run ({', '.join(differ or ['metric'])} differ); choose another --out, or "
+                f"{self.path} holds a run with other {' and '.join(differ or ['metric'])}; choose another --out, or "
                 f"delete it to evaluate again"
             )
 

@@ -48,6 +48,7 @@ class Row(Record):
     `history` is the one that was asked about, `kind` the benchmark's type of question, `metric` names what `value` is.
     `note` is what the system says of its answer, such as that it saw a part of the history only. `recall` is the share
     of the gold turns among what it cited, by the tokens of that which count; without gold turns it is empty.
+    `cache_hits` are replies that were kept from earlier: their tokens count here, and they took no seconds or dollars.
 
     Outcomes: ok; parse_error, a reply of no use; lm_error, no reply; budget, not done in time; program_error, the
     program itself failed; metric_error, an answer that could not be rated; not_rated, a question that the metric leaves
@@ -99,6 +100,7 @@ class Report(Record):
     name: str = ""
     bench: str = ""
     model: str = ""
+    judge: str = ""
     asked: int = 0
     rollout: int = 0
     settled: dict[str, str] = {}
@@ -159,6 +161,7 @@ class Run(Record):
     name: str = ""
     bench: str = ""
     model: str = ""
+    judge: str = ""
     asked: int = 0
     rollout: int = 0
     settled: dict[str, str] = {}

@@ -34,8 +34,10 @@ def describe_run(program: Program, metric: Metric, cases: Cases, bindings: Bindi
         "code": _code_digest(),
         "rollout": str(about["rollout"]),
     }
-    models = sorted({model.split("@")[0] for model in bindings.describe().values()})
-    return Run(metric=metric.name, model=", ".join(models), asked=len(cases.keys), settled=settled, **about)
+    asked = sorted({bindings.lm(step).model.split("@")[0] for step in steps - JUDGE_STEPS})
+    judges = sorted({bindings.lm(step).model.split("@")[0] for step in steps & JUDGE_STEPS})
+    names = {"model": ", ".join(asked), "judge": ", ".join(judges)}
+    return Run(metric=metric.name, asked=len(cases.keys), settled=settled, **names, **about)
 
 
 def _model(lm: Any) -> list[str]:

@@ -16,6 +16,7 @@ from stitchjam.optimizers.show import table
 
 __all__ = [
     "gain_lines",
+    "head_lines",
     "kind_changes",
     "kinds_tables",
     "note_lines",
@@ -91,6 +92,18 @@ def systems_table(found: Sequence[System]) -> Table:
     ]
     numbers = ("rated", "score", "answered", "rounds", "calls", "tokens", "seconds", "cost")
     return table(("system", "model", *numbers), rows, right=numbers)
+
+
+def head_lines(reports: Sequence[Report]) -> list[str]:
+    """What the figures are: metric, benchmark and judge; a line each where they are not the same for all."""
+    told = [
+        f"{one.metric}{f' on {one.bench}' if one.bench else ''}{f', judged by {one.judge}' if one.judge else ''}"
+        for one in reports
+    ]
+    if len(set(told)) == 1:
+        return told[:1]
+    labels = [one.label for one in systems(reports)]
+    return [f"{label}: {what}" for label, what in zip(labels, told, strict=True)]
 
 
 def systems_value(found: Sequence[System]) -> list[dict[str, Any]]:

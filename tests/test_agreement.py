@@ -235,7 +235,7 @@ def test_eval_judge_as_json_and_rows_to_compare(run, labels):
     assert code == 0 and (found["n"], found["strict"], found["not_judged"][0]["id"]) == (5, 1, "q5")
     assert found["usage"][0]["step"] == "judge_answer"
     code, out, _ = run("eval", "compare", "rows.jsonl", "rows.jsonl")
-    assert code == 0 and "agreement on 5 questions: 0.400 -> 0.400" in out
+    assert code == 0 and "agreement on 5 questions: first 0.400 -> second 0.400" in out
 
 
 def test_eval_judge_refuses_what_is_no_answer_judge_and_what_is_no_label(run, labels):

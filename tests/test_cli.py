@@ -164,7 +164,7 @@ def test_eval_again_asks_nothing_twice(run, script, small):
     lm = script()
     first = json.loads(run("eval", *small, "--json")[1])
     code, out, err = run("eval", *small, "--json")
-    assert code == 0 and len(lm.engine.calls) == 4 and "holds 4 of 4 rows; 0 are left" in err
+    assert code == 0 and len(lm.engine.calls) == 4 and "holds 4 of 4 rows; to do: 0" in err
     assert json.loads(out) == first | {"usage": []}
 
 

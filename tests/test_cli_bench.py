@@ -164,13 +164,13 @@ def test_two_systems_are_compared_on_the_same_questions(run, hotpots, script):
         script(answer_question={"sources": ["c1"], "answer": answer})
         run("eval", *hotpots, "--out", f"{name}.jsonl", "--runs", name)
     code, out, _ = run("eval", "compare", "first.jsonl", "second.jsonl")
-    assert code == 0 and "qa_f1 on 4 questions: 0.000 -> 1.000" in out and "comparison" in out
+    assert code == 0 and "qa_f1 on 4 questions: first 0.000 -> second 1.000" in out and "comparison" in out
     assert "gain +1.000 (95 % interval +1.000 to +1.000 from 4 questions; 4 better, 0 worse)" in out
     found = as_json(run("eval", "compare", "first.jsonl", "second.jsonl", "--json"))
     assert (found["metric"], found["gain"], found["kinds"]["bridge"]) == ("qa_f1", 1.0, [2, 0.0, 1.0])
     run("eval", *hotpots, "--limit", "2", "--out", "fewer.jsonl", "--runs", "second")
     code, out, err = run("eval", "compare", "first.jsonl", "fewer.jsonl")
-    assert code == 2 and out == "" and "the questions or their gold are not the same" in err
+    assert code == 2 and out == "" and "both hold the same examples: 2 are in both, 2 only in the first" in err
 
 
 def test_systems_are_set_beside_each_other_on_a_page(run, hotpots, script):
@@ -214,7 +214,7 @@ def test_another_system_does_not_write_into_the_rows_of_one(run, hotpots, script
     script(answer_question={"sources": ["c1"], "answer": "Norway"})
     run("eval", *hotpots, "--system", "bm25", "--out", "rows.jsonl")
     code, out, err = run("eval", *hotpots, "--system", "hybrid", "--out", "rows.jsonl")
-    assert code == 2 and out == "" and "rows.jsonl holds another run (program differ)" in err
+    assert code == 2 and out == "" and "rows.jsonl holds a run with other program" in err
 
 
 def test_types_that_are_numbers_have_their_names_in_a_report(run, script):
@@ -317,7 +317,7 @@ def test_what_search_goes_by_is_part_of_a_run(run, hotpots, script):
     asked = ["eval", *hotpots, "--system", "hybrid", "--out", "rows.jsonl"]
     assert run(*asked)[0] == 0
     code, _, err = run(*asked, "--encoder", "none")
-    assert code == 2 and "another run (encoder differ)" in err
+    assert code == 2 and "a run with other encoder" in err
 
 
 def test_a_page_is_not_written_over_rows(run, hotpots, script):
@@ -350,3 +350,39 @@ def test_means_over_rollouts_are_of_the_same_questions(run, hotpots, script):
     run("eval", *hotpots, "--limit", "2", "--rollout", "1", "--out", "1.jsonl")
     run("eval", *hotpots, "--rollout", "2", "--out", "2.jsonl")
     assert "rollouts" not in run("eval", "report", "1.jsonl", "2.jsonl")[1]
+
+
+def test_replies_that_were_kept_count_with_their_tokens(run, hotpots, script):
+    script(answer_question={"sources": ["c1"], "answer": "Norway"})
+    run("eval", *hotpots, "--system", "bm25", "--out", "paid.jsonl")
+    run("eval", *hotpots, "--system", "bm25", "--out", "kept.jsonl", "--name", "again")
+    paid, kept = (read_report(Path(f"{name}.jsonl")).rows for name in ("paid", "kept"))
+    assert [row.cache_hits for row in kept] == [1] * 4 and {row.calls for row in kept} == {0}
+    assert [row.input_tokens for row in kept] == [row.input_tokens for row in paid] and kept[0].input_tokens > 0
+
+
+def test_a_model_that_judges_itself_is_named(run, hotpots, script, monkeypatch):
+    script(answer_question={"sources": ["c1"], "answer": "a"}, judge_answer={"missing": "all", "verdict": "WRONG"})
+    asked = ["eval", *hotpots, "--metric", "judged", "--out", "rows.jsonl"]
+    assert "scripted judges itself; name another model" in run(*asked)[2]
+    assert "judged on hotpotqa, judged by scripted" in run("eval", "report", "rows.jsonl")[1]
+
+
+def test_a_run_that_was_stopped_is_not_compared_and_told_to_go_on(run, script):
+    script(answer_question={"sources": ["c1"], "answer": "no idea"})
+    asked = ["eval", "--bench", "worlds", "--limit", "5"]
+    run(*asked, "--out", "all.jsonl")
+    run(*asked, "--out", "some.jsonl", "--runs", "new", "--calls", "2")
+    code, _, err = run("eval", "compare", "all.jsonl", "some.jsonl")
+    assert code == 2 and "answerer holds 2 of 5 questions; run the same command to finish it" in err
+
+
+def test_own_questions_without_a_split_are_all_asked(run, script):
+    turn = {"id": "t", "speaker": "Ann", "text": "The door is open."}
+    Path("boat.sessions.jsonl").write_text(json.dumps({"id": "s", "turns": [turn]}), "utf-8")
+    question = {"id": "q", "text": "What is open?", "answer": "the door"}
+    Path("boat.questions.jsonl").write_text(json.dumps(question), "utf-8")
+    script(answer_question={"sources": ["c1"], "answer": "the door"})
+    run("eval", "--history", "boat.sessions.jsonl", "--questions", "boat.questions.jsonl", "--out", "own.jsonl")
+    run("eval", "--bench", "sessions", "--data", ".", "--out", "bench.jsonl")
+    assert "first 1.000 -> second 1.000" in run("eval", "compare", "own.jsonl", "bench.jsonl")[1]

@@ -171,7 +171,6 @@ def test_other_questions_or_metrics_are_not_compared(page):
         ([report(row(1), row(2))], "The questions have no types."),
         ([run("one", kinds=("date",))], "All questions are of the type date."),
         ([report(row(1))], "No system called a model."),
-        ([report(row(1, cache_hits=2))], "no measure of cost that all systems have"),
         ([report()], "No question was rated."),
         ([report(), report(name="other")], "No question was asked."),
     ],

@@ -57,7 +57,7 @@ def test_a_line_that_a_crash_cut_off_is_dropped_and_its_question_asked_again(tmp
 
 def test_rows_of_another_run_do_not_mix(tmp_path):
     opened(tmp_path, program="1", questions="1").add(made("a"))
-    with pytest.raises(UsageError, match=r"holds another run \(program differ\); choose another --out, or delete it"):
+    with pytest.raises(UsageError, match=r"holds a run with other program; choose another --out, or delete it"):
         opened(tmp_path, program="2", questions="1")
     assert set(opened(tmp_path, program="1", questions="1").done) == {("h", "a")}
 

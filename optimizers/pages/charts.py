@@ -128,7 +128,7 @@ def cost_chart(systems: Sequence[System], price: Price) -> Chart:
         tip = f"{one.label}: {_told(score)}, {amount(value)} {price.unit}"
         strokes.append(Stroke(line([(spot.x, spot.top), (spot.x, spot.bottom)]), f"line c{number % len(COLOURS)}"))
         strokes.append(Stroke(marker(spot.x, spot.y, number, 6), f"mark c{number % len(COLOURS)}", tip))
-    kept = [one.label for one in systems if one.cache_hits]
+    kept = [one.label for one in systems if one.cache_hits and price.unit != "tokens"]  # whose tokens are known
     return Chart(
         title,
         strokes=strokes,

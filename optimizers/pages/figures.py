@@ -95,9 +95,9 @@ def price(found: Sequence[System]) -> Price:
     ):
         # Without calls nothing is spent; with replies from disk what they cost is not known.
         pairs = list(zip(found, values, strict=True))
-        if any(values) and all(value or not (one.calls or one.cache_hits) for one, value in pairs):
+        if any(values) and all(value or not one.calls for one, value in pairs):
             return Price(unit, values)
-    if not any(one.calls or one.cache_hits for one in found):
+    if not any(one.calls for one in found):
         return Price("", (), "No system called a model.")
     return Price("", (), "There is no measure of cost that all systems have: replies kept on disk cost nothing anew.")
 
@@ -140,7 +140,7 @@ def _system(report: Report, label: str, evidence: set[Key]) -> System:
         coverage=report.coverage,
         histories=len({row.history for row in rated}),
         rounds=_mean(row.rounds for row in report.rows),
-        calls=_mean(row.calls for row in report.rows),
+        calls=_mean(row.calls + row.cache_hits for row in report.rows),
         cache_hits=_mean(row.cache_hits for row in report.rows),
         input_tokens=_mean(row.input_tokens for row in report.rows),
         output_tokens=_mean(row.output_tokens for row in report.rows),
