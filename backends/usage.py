@@ -104,8 +104,8 @@ class Budget:
             BudgetStop: a limit is reached; nothing was sent.
         """
         with self._lock:
-            if self._reached():
-                what, limit, used = self._reached()[0]
+            if reached := self._reached():
+                what, limit, used = reached[0]
                 raise BudgetStop(
                     what, f"{round(used, 2):g} of {limit:g} {what} used. Raise the budget to go on", used=used
                 )

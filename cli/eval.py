@@ -121,15 +121,21 @@ def evaluate_program(
     rate = _metric(metric, bench, setting or (), judge, kind)
     kept, bindings = kept_folder(runs, memory) / "eval", open_bindings(config, model, say)
     bindings = bindings.rollout(rollout) if rollout else bindings
-    rows = _rows(loaded, rate, cases, bindings, out or kept, (name or label, bench, rollout))
+    run = _run(loaded, rate, cases, bindings, (name or label, bench, rollout))
+    rows = _rows(out or kept / f"{run.id}.jsonl", run, cases)
     limits = {"deadline": deadline, "calls": calls, "seconds": minutes and minutes * 60, "cost": dollars}
     terms = {"threads": threads, "again": retry_failed} | limits
     _evaluate(loaded, _trials(cases, kind, rate, bench, rows), rows, (bindings, kept, terms), as_json)
 
 
-def _rows(program: Any, rate: Any, cases: Any, bindings: Any, out: Path, about: tuple[str, str | None, int]) -> Any:
-    """The file of the rows: the one that is named, or one in the folder that is."""
+def _rows(path: Path, run: Any, cases: Any) -> Any:
     from stitchjam.optimizers.row_file import Rows
+
+    return Rows(path, run, cases.keys)
+
+
+def _run(program: Any, rate: Any, cases: Any, bindings: Any, about: tuple[str, str | None, int]) -> Any:
+    """What is evaluated; a model that judges itself is named."""
     from stitchjam.optimizers.run import describe_run
 
     name, bench, rollout = about
@@ -137,7 +143,7 @@ def _rows(program: Any, rate: Any, cases: Any, bindings: Any, out: Path, about: 
     run = describe_run(program, rate((), None), cases, bindings, named)
     if run.judge and run.judge == run.model:
         say(f"{run.judge} judges itself; name another model as judge under [roles], and measure it: eval judge")
-    return Rows(out if out.suffix or out.is_file() else out / f"{run.id}.jsonl", run, cases.keys)
+    return run
 
 
 def _cases(

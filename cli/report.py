@@ -66,6 +66,6 @@ def eval_report(
         *tables.note_lines(found),
     )
     gains = (*tables.rollout_lines(reports), *tables.gain_lines(reports))
-    result(as_json, {"systems": tables.systems_value(found), "gains": gains}, *shown, *gains)
+    result(as_json, {"systems": [one.as_value() for one in found], "gains": gains}, *shown, *gains)
     if html:
         say(f"wrote {html}")

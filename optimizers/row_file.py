@@ -15,6 +15,7 @@ from stitchjam.optimizers.rows import (
     Run,
     as_line,
     read_run,
+    report_of,
     require_file,
     unwritable,
     write_run,
@@ -64,7 +65,7 @@ class Rows:
 
         A file with all of them is written anew in that order, so that threads leave no trace in it.
         """
-        report = self.run.report(self.done[key] for key in self.keys if key in self.done)
+        report = report_of(self.run, (self.done[key] for key in self.keys if key in self.done))
         if len(report.rows) == self.run.asked:
             with suppress(OSError):  # all rows are there, if in another order
                 write_run(self.path, self.run, report.rows)

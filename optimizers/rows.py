@@ -28,6 +28,7 @@ __all__ = [
     "as_line",
     "read_report",
     "read_run",
+    "report_of",
     "require_file",
     "require_free",
     "unwritable",
@@ -88,15 +89,15 @@ class Row(Record):
         return self.history, self.id
 
 
-class Report(Record):
-    """All rows of one evaluation.
+class Run(Record):
+    """What an evaluation is of, the first line of its file.
 
     `asked` counts the questions that it was to ask, where that is known. Runs that differ in `rollout` alone sampled
-    other replies. `settled` is that of its `Run`.
+    other replies. `settled` holds all that decides its rows, part by part; rows of two runs that differ there do not
+    mix.
     """
 
     metric: str
-    rows: tuple[Row, ...]
     name: str = ""
     bench: str = ""
     model: str = ""
@@ -104,6 +105,18 @@ class Report(Record):
     asked: int = 0
     rollout: int = 0
     settled: dict[str, str] = {}
+
+    @property
+    def id(self) -> str:
+        """A name for its file: the same for the same run, and another for any other."""
+        text = json.dumps(self.settled, sort_keys=True)
+        return f"{re.sub(r'[^A-Za-z0-9.]+', '-', self.name)[:60].strip('-.')}-{sha256(text.encode()).hexdigest()[:10]}"
+
+
+class Report(Run):
+    """A run with its rows."""
+
+    rows: tuple[Row, ...]
 
     @property
     def rated(self) -> tuple[Row, ...]:
@@ -149,32 +162,6 @@ class Report(Record):
             "outcomes": self.outcomes,
             "parts": {name: round(value, 6) for name, value in self.parts.items()},
         }
-
-
-class Run(Record):
-    """What an evaluation is of, the first line of its file.
-
-    `settled` holds all that decides its rows, part by part; rows of two runs that differ there do not mix.
-    """
-
-    metric: str
-    name: str = ""
-    bench: str = ""
-    model: str = ""
-    judge: str = ""
-    asked: int = 0
-    rollout: int = 0
-    settled: dict[str, str] = {}
-
-    @property
-    def id(self) -> str:
-        """A name for its file: the same for the same run, and another for any other."""
-        text = json.dumps(self.settled, sort_keys=True)
-        return f"{re.sub(r'[^A-Za-z0-9.]+', '-', self.name)[:60].strip('-.')}-{sha256(text.encode()).hexdigest()[:10]}"
-
-    def report(self, rows: Iterable[Row]) -> Report:
-        """The report over rows of it."""
-        return Report(**self.model_dump(), rows=tuple(rows))
 
 
 class _First(Record):
@@ -229,6 +216,11 @@ def read_run(path: Path) -> tuple[Run, list[Row], int]:
     return run, rows, whole
 
 
+def report_of(run: Run, rows: Iterable[Row]) -> Report:
+    """The report over rows of a run."""
+    return Report(**run.model_dump(), rows=tuple(rows))
+
+
 def read_report(path: Path) -> Report:
     """The report of a file of rows, also of one that is still being written.
 
@@ -237,7 +229,7 @@ def read_report(path: Path) -> Report:
         DataError: a line is no row; the message names file and line.
     """
     run, rows, _ = read_run(path)
-    return run.report({row.key: row for row in rows}.values())
+    return report_of(run, {row.key: row for row in rows}.values())
 
 
 def write_rows(path: Path, report: Report) -> None:

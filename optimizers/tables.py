@@ -10,7 +10,7 @@ from rich.text import Text
 from stitchjam.data.errors import UsageError
 from stitchjam.data.text import printable
 from stitchjam.optimizers.compare import Comparison, compare
-from stitchjam.optimizers.pages.figures import Estimate, System, systems
+from stitchjam.optimizers.pages.figures import Estimate, System, estimate, labels
 from stitchjam.optimizers.rows import Report
 from stitchjam.optimizers.show import table
 
@@ -24,20 +24,19 @@ __all__ = [
     "report_table",
     "rollout_lines",
     "systems_table",
-    "systems_value",
 ]
 
 
 def report_line(report: Report) -> str:
     """The score in one line."""
     parts = ", ".join(f"{name} {value:.3f}" for name, value in report.parts.items())
-    [found] = systems([report])
+    rated, found = len(report.rated), estimate(report.rated)
     of = f" of {report.asked}" if report.asked > len(report.rows) else ""
-    left = f", {len(report.rows) - found.rated} not rated" if found.rated < len(report.rows) else ""
-    score = found.score and found.score.bounds
-    bounds = f" (95 % interval {score.low:.3f} to {score.high:.3f})" if score else ""
+    left = f", {len(report.rows) - rated} not rated" if rated < len(report.rows) else ""
+    ends = found and found.bounds
+    bounds = f" (95 % interval {ends.low:.3f} to {ends.high:.3f})" if ends else ""
     return (
-        f"{report.metric} {report.score:.3f}{bounds} on {found.rated}{of} questions{left}; "
+        f"{report.metric} {report.score:.3f}{bounds} on {rated}{of} questions{left}; "
         f"answered {report.coverage:.0%}; {parts}"
     )
 
@@ -55,12 +54,12 @@ def kinds_tables(found: Sequence[System]) -> list[Table]:
     kinds = sorted({kind for one in found for kind in one.kinds})
     if len(kinds) < 2:
         return []
-    labels = [one.label for one in found] if len(found) > 1 else ["score"]
+    columns = [one.label for one in found] if len(found) > 1 else ["score"]
     rows = []
     for kind in kinds:
         n = max(one.kinds[kind].n for one in found if kind in one.kinds)
         rows.append((kind or "-", f"{n:,}", *(_with_bounds(one.kinds.get(kind), n) for one in found)))
-    return [table(("type", "questions", *labels), rows, right=("questions", *labels))]
+    return [table(("type", "questions", *columns), rows, right=("questions", *columns))]
 
 
 def _with_bounds(found: Estimate | None, of: int | None = None) -> str:
@@ -102,13 +101,7 @@ def head_lines(reports: Sequence[Report]) -> list[str]:
     ]
     if len(set(told)) == 1:
         return told[:1]
-    labels = [one.label for one in systems(reports)]
-    return [f"{label}: {what}" for label, what in zip(labels, told, strict=True)]
-
-
-def systems_value(found: Sequence[System]) -> list[dict[str, Any]]:
-    """The same and more as JSON objects."""
-    return [one.as_value() for one in found]
+    return [f"{label}: {what}" for label, what in zip(labels(reports), told, strict=True)]
 
 
 def note_lines(found: Sequence[System]) -> list[str]:
@@ -133,14 +126,14 @@ def rollout_lines(reports: Sequence[Report]) -> list[str]:
 
 def gain_lines(reports: Sequence[Report]) -> list[str]:
     """The gain of each further report over the first, or why there is none."""
-    lines, labels = [], [one.label for one in systems(reports)]
-    for label, report in zip(labels[1:], reports[1:], strict=True):
+    lines, (first, *others) = [], labels(reports)
+    for label, report in zip(others, reports[1:], strict=True):
         try:
             c = compare(reports[0], report)
         except UsageError as error:
-            lines.append(f"{label}: not compared with {labels[0]}: {error}")
+            lines.append(f"{label}: not compared with {first}: {error}")
             continue
-        lines.append(f"{label} over {labels[0]}: {c.gain:+.3f} ({c.low:+.3f} to {c.high:+.3f}; n {c.n})")
+        lines.append(f"{label} over {first}: {c.gain:+.3f} ({c.low:+.3f} to {c.high:+.3f}; n {c.n})")
     return lines
 
 

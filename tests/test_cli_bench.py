@@ -386,3 +386,9 @@ def test_own_questions_without_a_split_are_all_asked(run, script):
     run("eval", "--history", "boat.sessions.jsonl", "--questions", "boat.questions.jsonl", "--out", "own.jsonl")
     run("eval", "--bench", "sessions", "--data", ".", "--out", "bench.jsonl")
     assert "first 1.000 -> second 1.000" in run("eval", "compare", "own.jsonl", "bench.jsonl")[1]
+
+
+def test_rows_go_into_the_file_that_is_named_whatever_its_name(run, hotpots, script):
+    script(answer_question={"sources": ["c1"], "answer": "Norway"})
+    assert run("eval", *hotpots, "--out", "rows")[0] == 0
+    assert len(read_report(Path("rows")).rows) == 4

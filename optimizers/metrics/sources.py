@@ -33,6 +33,7 @@ BUDGETS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)  # tokens
 
 
 def source(prediction: dspy.Prediction) -> Context | Answer:
+    """What a prediction rests on: its context when it has one, else its answer."""
     return prediction.get("context") or prediction.answer
 
 
@@ -57,6 +58,7 @@ def _session(turn_id: str, store: Store) -> str:
 
 
 def turn_of(turn_id: str, store: Store) -> Turn | None:
+    """The turn of an id, which may be invented."""
     try:
         return store.turn(turn_id)
     except UsageError:
@@ -93,9 +95,11 @@ def named(name: str, ids: Sequence[str], store: Store) -> str:
 
 
 def place_of(id: str, store: Store) -> str:
+    """Where a turn stands, and how it begins; the id itself where there is no such turn."""
     turn = turn_of(id, store)
     return f"{turn.session_id} {one_line(turn.text)[:_LENGTH]!r}" if turn else id
 
 
 def ratio(part: set[str], whole: set[str]) -> float:
+    """The share that a part is of the whole, 0 of nothing."""
     return len(part) / len(whole) if whole else 0.0

@@ -10,7 +10,7 @@ from stitchjam.data.text import one_line, printable
 from stitchjam.optimizers.compare import Interval, interval
 from stitchjam.optimizers.rows import Key, Report, Row
 
-__all__ = ["Estimate", "Price", "System", "by_question", "price", "systems"]
+__all__ = ["Estimate", "Price", "System", "by_question", "estimate", "labels", "price", "systems"]
 
 _NUMBER = re.compile(r"\d{1,15}")
 _NOTES = 3  # kinds of notes shown of a system
@@ -72,7 +72,7 @@ class Price(NamedTuple):
 def systems(reports: Sequence[Report]) -> list[System]:
     """The figures of each report, under labels of which no two are equal."""
     evidence = {row.key for report in reports for row in report.rows if row.recall}
-    return [_system(report, label, evidence) for report, label in zip(reports, _labels(reports), strict=True)]
+    return [_system(report, label, evidence) for report, label in zip(reports, labels(reports), strict=True)]
 
 
 def by_question(reports: Sequence[Report]) -> dict[Key, dict[int, Row]]:
@@ -102,7 +102,7 @@ def price(found: Sequence[System]) -> Price:
     return Price("", (), "There is no measure of cost that all systems have: replies kept on disk cost nothing anew.")
 
 
-def _labels(reports: Sequence[Report]) -> list[str]:
+def labels(reports: Sequence[Report]) -> list[str]:
     """Names; where two are equal with the model, and where that is equal too with a number."""
     names = [_named(one) for one in reports]
     models = [one_line(printable(one.model)) for one in reports]
@@ -136,7 +136,7 @@ def _system(report: Report, label: str, evidence: set[Key]) -> System:
         asked=max(report.asked, len(report.rows)),
         run=len(report.rows),
         rated=len(rated),
-        score=_estimate(rated),
+        score=estimate(rated),
         coverage=report.coverage,
         histories=len({row.history for row in rated}),
         rounds=_mean(row.rounds for row in report.rows),
@@ -159,7 +159,8 @@ def _mean(values: Iterable[float]) -> float:
     return fmean(found) if found else 0.0
 
 
-def _estimate(rows: Sequence[Row]) -> Estimate | None:
+def estimate(rows: Sequence[Row]) -> Estimate | None:
+    """Mean value of rated rows; None without any."""
     if not rows:
         return None
     values: dict[str, list[float]] = {}
@@ -172,7 +173,7 @@ def _kinds(rows: Sequence[Row]) -> dict[str, Estimate]:
     of: dict[str, list[Row]] = {}
     for row in rows:
         of.setdefault(row.kind, []).append(row)
-    return {kind: found for kind in sorted(of) if (found := _estimate(of[kind]))}
+    return {kind: found for kind in sorted(of) if (found := estimate(of[kind]))}
 
 
 def _recall(rows: Sequence[Row]) -> tuple[tuple[int, float], ...]:
