@@ -7,7 +7,7 @@ from typing import Any
 
 from stitchjam.data.text import stem
 
-__all__ = ["bm25s", "terms"]
+__all__ = ["bm25s", "stop_words", "terms"]
 
 _WORD = re.compile(r"\w\w+")
 # Scripts without spaces between words: one \w+ would be a whole clause, so pairs of characters stand in for words.
@@ -17,7 +17,7 @@ _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+
 def terms(text: str) -> list[str]:
     """Index terms of a text: stems of its lower-case words without stop words; pairs of Chinese or Japanese signs."""
     text = text.lower()
-    stop = _stop_words()
+    stop = stop_words()
     words = [word for word in _WORD.findall(_UNSPACED.sub(" ", text)) if word not in stop]
     runs = _UNSPACED.findall(text)
     return stem(words) + [run[at : at + 2] for run in runs for at in range(max(len(run) - 1, 1))]
@@ -33,7 +33,8 @@ def bm25s() -> Any:
 
 
 @lru_cache(maxsize=1)
-def _stop_words() -> frozenset[str]:
+def stop_words() -> frozenset[str]:
+    """English words that tell nothing, in lower case."""
     bm25s()
     from bm25s.stopwords import STOPWORDS_EN_PLUS
 

@@ -18,7 +18,7 @@ from stitchjam.data.errors import DataError, UsageError
 from stitchjam.data.readers.rows import Loaded, Row, read_rows
 from stitchjam.data.readers.stitch import read_stitch
 
-__all__ = ["COMPLETE", "came_digest", "decode_came", "read_came", "read_notices"]
+__all__ = ["COMPLETE", "came_digest", "came_files", "decode_came", "read_came", "read_notices"]
 
 _META, _CODEC = "benchmark_meta.json", "encoded_benchmark_codec"
 # Of the 14 decoded trajectories as others published it; see `came_digest`.
@@ -35,7 +35,7 @@ def read_came(path: Path) -> Iterator[Loaded]:
         UsageError: there is no trajectory, or the release has to be decoded first.
         DataError: a file is missing or not of this form; the message names file, line and field.
     """
-    pairs = _pairs(path)
+    pairs = came_files(path)
     if not pairs and _metadata(path):
         raise UsageError(
             f"{path} is the encoded release; read its notice and decode it: stitchjam bench decode {path} --out FOLDER"
@@ -48,7 +48,7 @@ def read_came(path: Path) -> Iterator[Loaded]:
         yield _named(read_stitch(turns, questions), turns.parent.name)
 
 
-def _pairs(path: Path) -> list[tuple[Path, Path]]:
+def came_files(path: Path) -> list[tuple[Path, Path]]:
     """Files of turns, in the order of the trajectories' numbers, with where their questions should be."""
     turns = [*path.glob("*turns.jsonl"), *path.glob("*/*turns.jsonl")] if path.is_dir() else []
     turns.sort(key=lambda file: (len(file.parent.name), str(file)))
@@ -62,7 +62,7 @@ def _named(loaded: Loaded, name: str) -> Loaded:
 def came_digest(path: Path) -> str:
     """SHA-256 over name, turns and questions of each trajectory in the order of numbers, each ended by a NUL byte."""
     digest = sha256()
-    for turns, questions in _pairs(path):
+    for turns, questions in came_files(path):
         for part in (turns.parent.name.encode(), turns.read_bytes(), questions.read_bytes()):
             digest.update(part + b"\0")
     return digest.hexdigest()
