@@ -39,7 +39,7 @@ def scopes(found: LabelledHistory):
 
 
 def by_text(found: LabelledHistory):
-    return {turn.text: found.labels.get(turn.id) for turn in found.history.turns}
+    return {turn.text: found.labels.get(turn.id, TurnLabels()) for turn in found.history.turns}
 
 
 # The sets as they are.
@@ -176,7 +176,7 @@ def test_labels_of_came_become_gold_of_its_turns(tmp_path):
     assert labels["Or Elm House."].targets == ("the Oak Inn", "Elm House")
     assert labels["Which one is it?"].targets == ("Elm House",)  # named elsewhere: that is what a note has to resolve
     assert labels["Day 1 now."].known == ("scope", "events", "targets") and not labels["Day 1 now."].targets
-    assert labels["Hm."] is None
+    assert labels["Hm."] == TurnLabels()
 
 
 def test_the_object_of_a_debate_is_an_id_and_no_target(tmp_path):
@@ -280,7 +280,7 @@ def test_frames_become_scope_acts_and_slots(tmp_path):
         entities=("city", "to_city"),  # "city" is no slot of Buses_3, "intent" and "count" of no service
         known=("scope", "events", "entities"),
     )
-    assert labels["There are 9."].events == ("inform_count", "request") and labels["Hm."] is None
+    assert labels["There are 9."].events == ("inform_count", "request") and labels["Hm."] == TurnLabels()
     assert [turn.speaker for turn in found.history.turns] == ["user", "system", "user"]
 
 
@@ -312,6 +312,15 @@ def test_a_value_that_no_turn_says_is_not_asked_for(tmp_path):
     state = {"to_city": ["Bonn"], "direct": ["True"], "count_of": ["1"], "departure_date": ["dontcare"]}
     talk = {"dialogue_id": "a", "turns": [user("There at 11:20, by True Bus, dontcare.", ("Buses_3", state))]}
     assert one("sgd", sgd(tmp_path, talk)).questions == ()
+
+
+def test_files_without_canonical_forms_have_the_same_questions_with_fewer_aliases(tmp_path):
+    old = trip("a", "Bonn")
+    for frame in (frame for turn in old["turns"] for frame in turn["frames"]):
+        frame["actions"] = [{k: v for k, v in one.items() if k != "canonical_values"} for one in frame["actions"]]
+    new, bare = (one("sgd", sgd(tmp_path, each)).questions for each in (trip("a", "Bonn"), old))
+    assert [(q.id, q.text, q.answer) for q in bare] == [(q.id, q.text, q.answer) for q in new] and len(new) == 3
+    assert [q.aliases for q in new] != [q.aliases for q in bare] == [(), (), ()]
 
 
 def test_what_was_settled_last_counts_and_another_form_of_it_settles_nothing(tmp_path):

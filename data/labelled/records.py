@@ -5,7 +5,6 @@ from typing import Literal
 
 from pydantic import field_validator, model_validator
 
-from stitchjam.data.errors import DataError
 from stitchjam.data.records import History, Question, Record, Session
 
 __all__ = ["FIELDS", "Labelled", "LabelledHistory", "ReferenceGold", "TurnLabels", "labelled_history"]
@@ -65,16 +64,11 @@ def labelled_history(
     golds: Mapping[str, list[TurnLabels]],
     questions: tuple[Question, ...] = (),
 ) -> LabelledHistory:
-    """A history of sessions, each with the gold of its turns in their order, by session id.
-
-    Raises:
-        DataError: two turns have one id.
-    """
-    labels: dict[str, TurnLabels] = {}
-    for session in sessions:
-        for turn, gold in zip(session.turns, golds[session.id], strict=True):
-            if turn.id in labels:
-                raise DataError(f"history {name!r}: two turns have the id {turn.id}; give each session its own id")
-            labels[turn.id] = gold
-    known = {id: gold for id, gold in labels.items() if gold.known}
-    return LabelledHistory(name=name, history=History(id=name, sessions=sessions), labels=known, questions=questions)
+    """A history of sessions, each with the gold of its turns in their order, by session id."""
+    pairs = [pair for session in sessions for pair in zip(session.turns, golds[session.id], strict=True)]
+    return LabelledHistory(
+        name=name,
+        history=History(id=name, sessions=sessions),
+        labels={turn.id: gold for turn, gold in pairs if gold.known},
+        questions=questions,
+    )

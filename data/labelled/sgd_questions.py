@@ -103,8 +103,9 @@ def _state(state: Row) -> dict[str, tuple[str, ...]]:
 def _values(frame: Row) -> Iterator[tuple[str, str, str]]:
     """Slot, form and canonical form of each value that an act names."""
     for action in frame.entries("actions"):
-        for surface, plain in zip(action.labels("values"), action.labels("canonical_values"), strict=False):
-            yield action.text("slot", ""), surface, plain
+        forms = action.labels("values")
+        plain = action.labels("canonical_values") or forms  # the first release has none
+        yield from ((action.text("slot", ""), *pair) for pair in zip(forms, plain, strict=False))
 
 
 def _question(booking: _Booking, slot: str, rivals: Sequence[_Booking], service: Service) -> Question | None:

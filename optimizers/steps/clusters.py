@@ -1,7 +1,7 @@
 """Turns two labellings of turns into how far the groups that they make agree; names of labels do not matter."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from math import log
 
 __all__ = ["b_cubed", "v_measure"]
@@ -15,9 +15,9 @@ def v_measure(gold: Sequence[str], given: Sequence[str]) -> dict[str, float]:
     """
     both = Counter(zip(gold, given, strict=True))
     golds, givens = Counter(gold), Counter(given)
-    mutual = _entropy(golds) + _entropy(givens) - _entropy(both)
-    homogeneity = _part(mutual, _entropy(golds))
-    completeness = _part(mutual, _entropy(givens))
+    mutual = _entropy(golds.values()) + _entropy(givens.values()) - _entropy(both.values())
+    homogeneity = _part(mutual, _entropy(golds.values()))
+    completeness = _part(mutual, _entropy(givens.values()))
     return {
         "homogeneity": homogeneity,
         "completeness": completeness,
@@ -38,9 +38,9 @@ def b_cubed(gold: Sequence[str], given: Sequence[str]) -> dict[str, float]:
     return {"b3_precision": precision, "b3_recall": recall, "b3_f1": _harmonic(precision, recall)}
 
 
-def _entropy(counts: Mapping[object, int]) -> float:
-    total = sum(counts.values())
-    return -sum(n / total * log(n / total) for n in counts.values())
+def _entropy(counts: Collection[int]) -> float:
+    total = sum(counts)
+    return -sum(n / total * log(n / total) for n in counts)
 
 
 def _part(mutual: float, whole: float) -> float:

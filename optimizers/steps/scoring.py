@@ -1,7 +1,8 @@
 """Turns labelled histories and what a program said about their turns into a report, with what saying nothing scores.
 
 A turn that the program said nothing about counts: it has the scope "", no labels and an empty note. A turn that has no
-gold scope, or none of a kind of label, is left out of what is about that; its neighbours are then neighbours.
+gold scope, or none of a kind of label, is left out of what is about that; its neighbours are then neighbours. What
+labels stand for is found anew in each history.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
