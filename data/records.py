@@ -171,7 +171,8 @@ class Context(Record):
     """What research found for a request: claims with their spans, and how it came to be.
 
     `browsed` lists session ids that were really opened; `failures` lists steps whose answer could not be used;
-    `dropped` counts claims without support that were left out.
+    `dropped` counts claims without support that were left out. `gists` say what the topics of the claims are about;
+    they help to read the claims and are no evidence.
     """
 
     request: str
@@ -183,6 +184,7 @@ class Context(Record):
     browsed: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
     dropped: int = 0
+    gists: tuple[str, ...] = ()
 
     @property
     def session_ids(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Turns a history into positions: where turns stand, and the index over them; a store reads through it."""
+"""Turns a history into positions: where turns stand, the index over them, and what is noted of them."""
 
 import threading
 from collections.abc import Collection, Iterable, Mapping
@@ -12,6 +12,8 @@ from stitchjam.data.errors import DataError, UsageError
 from stitchjam.data.index.columns import Mask, Place
 from stitchjam.data.index.encoders import open_encoder
 from stitchjam.data.index.ranking import Entry, Index
+from stitchjam.data.intents.notebook import Notebook
+from stitchjam.data.intents.records import Entry as NoteEntry
 from stitchjam.data.records import History, Turn
 from stitchjam.data.times import seconds
 
@@ -49,12 +51,18 @@ class Shelf(Protocol):
         """Turns in these "sources", "folders" or with these "labels"; raises UsageError for a name that is unknown."""
         ...
 
+    def notebook(self) -> Notebook:
+        """What is noted of the turns by now; empty when nothing is."""
+        ...
+
 
 class HistoryShelf:
     """A history in memory; it is the only source, under its own id."""
 
-    def __init__(self, history: History, encoder: str):
+    def __init__(self, history: History, encoder: str, entries: Iterable[NoteEntry] = ()):
         self.history, self._encoder = history, encoder
+        self._notebook: Notebook | None = None
+        self._entries = tuple(entries)
         self._turns = history.turns
         self._positions = {turn.id: position for position, turn in enumerate(self._turns)}
         self._times = {session.id: session.time for session in history.sessions}
@@ -95,12 +103,25 @@ class HistoryShelf:
         return self._times
 
     def mask(self, field: str, names: Collection[str]) -> Mask:
-        """All turns for the one source; there are no folders and labels."""
+        """All turns for the one source, those that bear a label; there are no folders."""
+        if field == "labels":
+            require_known("label", names, self.notebook().bank.labels)
+            mask = np.zeros(len(self._turns), dtype=bool)
+            mask[list(self.positions(self.notebook().bearers(names)).values())] = True
+            return mask
         require_known(field[:-1], names, [self.history.id] if field == "sources" else [])
         return np.full(len(self._turns), bool(names))
 
-    def __reduce__(self) -> tuple[type["HistoryShelf"], tuple[History, str]]:
-        return HistoryShelf, (self.history, self._encoder)
+    def notebook(self) -> Notebook:
+        """Folded from the entries when first asked for."""
+        if self._notebook is None:
+            with self._lock:
+                if self._notebook is None:
+                    self._notebook = Notebook(open_encoder(self._encoder), self._entries)
+        return self._notebook
+
+    def __reduce__(self) -> tuple[type["HistoryShelf"], tuple[History, str, tuple[NoteEntry, ...]]]:
+        return HistoryShelf, (self.history, self._encoder, tuple(self.notebook().entries))
 
 
 def entry(turn: Turn, ordinal: int) -> Entry:

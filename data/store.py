@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from stitchjam.data.hits import Hit, SessionHit
 from stitchjam.data.index.columns import Columns, Mask
 from stitchjam.data.index.ranking import Index, Weights, top_k
 from stitchjam.data.index.terms import terms
+from stitchjam.data.intents.notebook import Notebook
+from stitchjam.data.intents.records import Entry
 from stitchjam.data.readers import read_history
 from stitchjam.data.records import Filter, History, Session, Turn
 from stitchjam.data.shelf import HistoryShelf, Shelf, require_known, unknown
@@ -22,23 +25,6 @@ __all__ = ["Hit", "SessionHit", "Store"]
 
 _WORD = re.compile(r"\w")
 _NEAR = 8  # turns of a session among which its best two are chosen
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A turn that was found, with its score from 0 to 1.1; 0 for a turn that stands beside a hit."""
-
-    turn: Turn
-    score: float
-
-
-@dataclass(frozen=True)
-class SessionHit:
-    """A session that was found, its score (0 to 2) and its two best turns for the query, best first."""
-
-    session: Session
-    score: float
-    best: tuple[Turn, ...]
 
 
 class Store:
@@ -53,8 +39,10 @@ class Store:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of what it holds: the same turns in the same order within their sessions have the same."""
-        return sha256("\n".join(sorted(self._shelf.turn_ids())).encode()).hexdigest()
+        """Hash of what it holds: the same turns in the same order within their sessions, and the same notes."""
+        notes = (f"{note.turn_id} {note.model_dump_json()}" for note in self.notebook.notes.values())
+        held = [*sorted(self._shelf.turn_ids()), *sorted(notes)]
+        return sha256("\n".join(held).encode("utf-8", "replace")).hexdigest()
 
     @property
     def name(self) -> str:
@@ -62,13 +50,18 @@ class Store:
         return f"store:{self.fingerprint[:4]}"
 
     @classmethod
-    def of(cls, history: History, encoder: str = "static") -> "Store":
-        """A store of a history in memory; `encoder` is a name that `open_encoder` knows.
+    def of(cls, history: History, encoder: str = "static", entries: Iterable[Entry] = ()) -> "Store":
+        """A store of a history in memory.
+
+        Args:
+            history: what it holds.
+            encoder: a name that `open_encoder` knows.
+            entries: what was noted of its turns, in the order of the notes.
 
         Raises:
             DataError: two turns or two sessions have the same id.
         """
-        return cls(HistoryShelf(history, encoder))
+        return cls(HistoryShelf(history, encoder, entries))
 
     @classmethod
     def from_file(cls, path: str | Path, format: str | None = None) -> "Store":
@@ -169,7 +162,7 @@ class Store:
         if not _WORD.search(query):
             return ()
         index = replace(self.index, weights=weights) if weights else self.index
-        found = dict(top_k(index.score(query, self._mask(where)).turns, k))
+        found = dict(top_k(index.score(query, self.mask(where)).turns, k))
         beside = [at for at in self._window(found, neighbours) if at not in found] if neighbours > 0 else []
         turns = self._shelf.turns_at([*found, *beside])
         return tuple(Hit(turns[at], found.get(at, 0.0)) for at in [*found, *beside] if at in turns)
@@ -187,7 +180,7 @@ class Store:
         """
         if not _WORD.search(query):
             return ()
-        scored, ids = self.index.score(query, self._mask(where)), list(self._columns.session_ids)
+        scored, ids = self.index.score(query, self.mask(where)), list(self._columns.session_ids)
         left_out = set([exclude] if isinstance(exclude, str) else exclude)
         scores = np.where([session_id in left_out for session_id in ids], np.float32(0), scored.sessions)
         wanted, there = frozenset(terms(query)), self._shelf.session_times()  # without what was forgotten since
@@ -205,6 +198,19 @@ class Store:
     def index(self) -> Index:
         """What search ranks by; see `positions`."""
         return self._shelf.index()
+
+    @property
+    def notebook(self) -> Notebook:
+        """What is noted of the turns by now: their intents, labels, gists and ledgers. Empty when nothing is."""
+        return self._shelf.notebook()
+
+    def first(self, count: int) -> tuple[Turn, ...]:
+        """The turns that were added first, in that order."""
+        return tuple(turn for _, turn in sorted(self.turns_at(range(min(count, self.size))).items()))
+
+    def turns_at(self, positions: Iterable[int]) -> dict[int, Turn]:
+        """The turns at these positions of the index; one that was forgotten is left out."""
+        return self._shelf.turns_at(positions)
 
     @property
     def encoder(self) -> str:
@@ -229,7 +235,8 @@ class Store:
         near.sort(key=lambda turn: -len(wanted.intersection(terms(f"{turn.speaker} {turn.text}"))))
         return tuple(near[:2])
 
-    def _mask(self, where: Filter | None) -> Mask | None:
+    def mask(self, where: Filter | None) -> Mask | None:
+        """Which turns a filter lets through, by position; None for all."""
         if where is None or where == Filter():
             return None
         columns, mask = self._columns, np.ones(self.size, dtype=bool)

@@ -12,6 +12,7 @@ from stitchjam.data.text import normalise
 from stitchjam.programs.artifact import PROGRAMS
 from stitchjam.programs.judge import JUDGES
 from stitchjam.programs.recall import recall
+from stitchjam.programs.stitch.stitcher import LABELERS
 
 __all__ = ["Task", "asked", "examples"]
 
@@ -48,9 +49,9 @@ def examples(program: str, questions: Iterable[Question], store: Store, k: int =
     """One example a question: id, question and what else the program takes (a store, or a context of `k` turns).
 
     Raises:
-        UsageError: there is no such program, or it is a judge, which takes no questions.
+        UsageError: there is no such program, or it takes no questions: a judge, or what labels turns.
     """
-    known = sorted(PROGRAMS.keys() - JUDGES.keys())
+    known = sorted(PROGRAMS.keys() - JUDGES.keys() - LABELERS.keys())
     if program not in known:
         raise UsageError(f"no program that answers questions: {program!r}; known: {', '.join(known)}")
     if program == "answerer":

@@ -9,16 +9,18 @@ from stitchjam.data.index.ranking import BM25
 from stitchjam.data.records import NOT_MENTIONED, Answer, Claim, Context
 from stitchjam.data.store import Store
 from stitchjam.data.text import normalise
+from stitchjam.data.tokens import count_tokens
 from stitchjam.programs.jam.researcher import Researcher
 from stitchjam.programs.judge import JUDGES
 from stitchjam.programs.recall import recall
-from stitchjam.programs.render import NOTHING, claim_line, within
+from stitchjam.programs.render import NOTHING, claim_line, gist_line, within
 from stitchjam.programs.step import Program, as_step
 from stitchjam.signatures.answer import AnswerQuestion
 
 __all__ = ["Answerer", "MemoryAgent", "OneShot", "abstains", "asker"]
 
 Ranking = Literal["hybrid", "bm25"]
+_GISTS = 8  # part of a context that gists may take, at most
 _ABSTAINS = {normalise(text) for text in (NOT_MENTIONED, "none", "unknown", "not known", "no information available")}
 
 
@@ -56,8 +58,10 @@ class Answerer(Program):
         if not context.claims:
             return dspy.Prediction(answer=Answer(text=NOT_MENTIONED, abstained=True))
         labelled = {f"c{number}": claim for number, claim in enumerate(context.claims, 1)}
-        lines = within((claim_line(label, claim) for label, claim in labelled.items()), self.context_tokens)
-        reply = self.answer_question(context="\n".join(lines) or NOTHING, question=question).reply
+        gists = within(map(gist_line, context.gists), self.context_tokens // _GISTS) if context.gists else []
+        left = self.context_tokens - sum(count_tokens(line) + 1 for line in gists)
+        lines = within((claim_line(label, claim) for label, claim in labelled.items()), left)
+        reply = self.answer_question(context="\n".join([*gists, *lines]) or NOTHING, question=question).reply
         abstained = abstains(reply.answer)
         shown = list(labelled)[: len(lines)]
         cited = [labelled[label] for label in dict.fromkeys(reply.sources) if label in shown]

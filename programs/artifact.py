@@ -30,6 +30,8 @@ from stitchjam.programs.folder import steady, whole
 from stitchjam.programs.jam.researcher import Researcher
 from stitchjam.programs.judge import JUDGES
 from stitchjam.programs.step import Program
+from stitchjam.programs.stitch.recall import IntentRecall, StitchAgent
+from stitchjam.programs.stitch.stitcher import LABELERS
 
 __all__ = [
     "Manifest",
@@ -46,9 +48,12 @@ __all__ = [
 SCHEMA = "stitchjam.artifact/1"
 PROGRAMS: dict[str, type[Program]] = {
     "answerer": Answerer,
+    "intent_recall": IntentRecall,
     "memory_agent": MemoryAgent,
     "researcher": Researcher,
+    "stitch_agent": StitchAgent,
     **JUDGES,
+    **LABELERS,
 }
 # What a predictor's own config may hold; anything else could send its calls to another place (api_base, headers).
 SAMPLING = frozenset(

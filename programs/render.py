@@ -6,7 +6,7 @@ from stitchjam.data.records import Claim, Session, Span, Turn
 from stitchjam.data.text import escape, one_line
 from stitchjam.data.tokens import count_tokens, truncate
 
-__all__ = ["NOTHING", "claim_line", "clip", "pages", "quoted", "turn_line", "within"]
+__all__ = ["NOTHING", "claim_line", "clip", "gist_line", "pages", "quoted", "turn_line", "within"]
 
 NOTHING = "(nothing)"
 _LONGEST_NAME = 60
@@ -29,6 +29,11 @@ def claim_line(label: str, claim: Claim) -> str:
     head = f"{label} | {date} | " if date else f"{label} | "
     said = f"{clip(claim.speaker, _LONGEST_NAME)}: {_safe(claim.quote)}"
     return head + (said if claim.text == claim.quote else f"{_safe(claim.text)} | {said}")
+
+
+def gist_line(gist: str) -> str:
+    """`about | gist`: it has no label, so that it cannot be cited."""
+    return f"about | {_safe(gist)}"
 
 
 def _safe(text: str) -> str:

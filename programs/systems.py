@@ -1,7 +1,7 @@
 """Turns a name into a system that answers questions about a store: what programs are compared with, and programs.
 
 All have one form: `system(question=..., store=...)` gives `answer`, `context`, and a `note` where there is something to
-say about the answer. STITCH, the Memorizer and their ablations join the table by a line each.
+say about the answer. The Memorizer joins the table by a line.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,6 +17,7 @@ from stitchjam.programs.answer import Answerer, MemoryAgent, OneShot, abstains
 from stitchjam.programs.jam.researcher import Researcher
 from stitchjam.programs.render import claim_line, quoted, within
 from stitchjam.programs.step import Program, as_step
+from stitchjam.programs.stitch.recall import ABLATIONS, IntentRecall, StitchAgent
 from stitchjam.signatures.answer import AnswerFromKnowledge
 
 __all__ = ["ClosedBook", "FullContext", "SYSTEMS", "open_system"]
@@ -75,6 +76,10 @@ class FullContext(Program):
         return dspy.Prediction(answer=answer, context=context, note=note)
 
 
+def _ablated(ablate: str) -> Callable[[Effort, int, int], Program]:
+    return lambda effort, k, tokens: StitchAgent(IntentRecall(ablate=ablate))
+
+
 # By name, from how hard a researcher tries, how many turns a search finds, and the tokens of a full context.
 SYSTEMS: Mapping[str, Callable[[Effort, int, int], Program]] = MappingProxyType(
     {
@@ -83,6 +88,8 @@ SYSTEMS: Mapping[str, Callable[[Effort, int, int], Program]] = MappingProxyType(
         "bm25": lambda effort, k, tokens: OneShot(k=k, ranking="bm25"),
         "hybrid": lambda effort, k, tokens: OneShot(k=k),
         "researcher": lambda effort, k, tokens: MemoryAgent(Researcher(effort)),
+        "stitch": lambda effort, k, tokens: StitchAgent(),
+        **{f"stitch {ablate}": _ablated(ablate) for ablate in ABLATIONS if ablate},
     }
 )
 

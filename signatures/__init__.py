@@ -7,6 +7,18 @@ import dspy
 from stitchjam.signatures.answer import AnswerFromKnowledge, AnswerQuestion
 from stitchjam.signatures.jam import BrowseSource, ComposeContext, JudgeSufficiency, PlanFirst, PlanNext
 from stitchjam.signatures.judge import JudgeAnswer, MatchCandidates
+from stitchjam.signatures.stitch import (
+    DetectScope,
+    LabelTurn,
+    MergeLabels,
+    RankTurns,
+    ReadIntent,
+    SeedVocabulary,
+    TypeEntities,
+    TypeEvent,
+    WriteGist,
+    WriteNote,
+)
 
 __all__ = ["JUDGE_STEPS", "STEPS", "step_name"]
 
@@ -23,11 +35,21 @@ STEPS: dict[str, type[dspy.Signature]] = {
         AnswerQuestion,
         BrowseSource,
         ComposeContext,
+        DetectScope,
         JudgeAnswer,
         JudgeSufficiency,
+        LabelTurn,
         MatchCandidates,
+        MergeLabels,
         PlanFirst,
         PlanNext,
+        RankTurns,
+        ReadIntent,
+        SeedVocabulary,
+        TypeEntities,
+        TypeEvent,
+        WriteGist,
+        WriteNote,
     )
 }
 

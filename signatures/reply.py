@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = ["Action", "Label", "NONE", "Reply", "Tool", "capped"]
+from stitchjam.data.intents.records import ACTS
+
+__all__ = ["Action", "Label", "NONE", "Reply", "Tool", "act", "capped", "cut", "first", "several"]
 
 NONE = "none"
 _LONGEST_QUERY = 120
@@ -67,3 +69,41 @@ class Action(Reply):
     def words(self) -> str:
         """The query, or nothing for an action that has none."""
         return "" if self.query.strip().lower() in ("", NONE) else self.query.strip()
+
+
+_ACT_OF = {
+    "agree": "accept accepted agreement approve confirm yes",
+    "ask": "inquire question request",
+    "decide": "book choose choice decision pick select",
+    "object": "attack challenge disagree rebut refute",
+    "propose": "offer recommend suggest",
+    "sum_up": "conclude recap summarise summarize summary",
+    "tell": "answer describe explain inform report state",
+}
+_ACTS = {word: act for act, words in _ACT_OF.items() for word in words.split()}
+
+
+def cut(limit: int) -> BeforeValidator:
+    """One line of at most so many characters: null is nothing, and what is longer is cut, so that the rest counts."""
+
+    def shorten(value: Any) -> Any:
+        return "" if value is None else " ".join(value.split())[:limit] if isinstance(value, str) else value
+
+    return BeforeValidator(shorten)
+
+
+def several(value: Any) -> Any:
+    """One name is a list of one; null is none."""
+    return [value] if isinstance(value, str) else [] if value is None else value
+
+
+def first(value: Any) -> Any:
+    """The first name of a list; null is none."""
+    return next(iter(value), "") if isinstance(value, list) else value
+
+
+def act(value: Any) -> Any:
+    """Read "Proposes" as "propose"; an act that is none of ours is "other"."""
+    word = re.sub(r"[^a-z]+", "_", value.lower()).strip("_") if isinstance(value, str) else ""
+    forms = [word, *(word.removesuffix(end) for end in ("s", "es", "d", "ed", "ing"))]
+    return next((one for form in forms if (one := _ACTS.get(form, form)) in ACTS), "other")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, inspect, select, update
+from sqlalchemy import URL, Column, Connection, Engine, Table, create_engine, event, inspect, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
@@ -81,6 +81,7 @@ class Database:
             self._use_wal()
             self._make_tables(encoder or DEFAULT_ENCODER)
         self._check_format()
+        self._number_notes()
         if encoder is not None and encoder != self.get("encoder"):
             self.set_encoder(encoder)
 
@@ -118,6 +119,16 @@ class Database:
                 f"{self.file} has format {version}, this version of stitchjam reads {schema.FORMAT}; "
                 f"install the version that wrote it, or ingest its sources into a new memory"
             )
+
+    def _number_notes(self) -> None:
+        """Give the table of notes its order, in a memory that was made before anything was noted."""
+        with self.read() as db:
+            ready = any(column["name"] == "number" for column in inspect(db).get_columns("note"))
+        if not ready:
+            with self.write() as db:
+                if not any(column["name"] == "number" for column in inspect(db).get_columns("note")):
+                    db.exec_driver_sql("ALTER TABLE note ADD COLUMN number BIGINT NOT NULL DEFAULT 0")
+                    db.exec_driver_sql("CREATE INDEX note_by_number ON note (number)")
 
     def set_encoder(self, encoder: str) -> None:
         """Use another encoder from now on; vectors of the one before are kept."""
@@ -213,6 +224,12 @@ def replace(db: Connection, table: Table, row: dict[str, Any]) -> None:
     """Insert a row, or overwrite the one with its primary key."""
     dialect = {"sqlite": sqlite, "postgresql": postgresql}[db.dialect.name]
     db.execute(dialect.insert(table).values(row).on_conflict_do_update(index_elements=table.primary_key, set_=row))
+
+
+def delete(db: Connection, table: Table, column: Column[Any], values: Iterable[Any]) -> None:
+    """Delete the rows that have one of these values in a column."""
+    for chunk in chunked(values):
+        db.execute(table.delete().where(column.in_(chunk)))
 
 
 def chunked(values: Iterable[_T]) -> Iterator[list[_T]]:

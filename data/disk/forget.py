@@ -5,15 +5,15 @@ them. What stops in between is completed when the memory is opened next. The tom
 """
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Column, Connection, Table, or_, select, update
+from sqlalchemy import Connection, or_, select, update
 
 from stitchjam.data.disk import schema
-from stitchjam.data.disk.database import Database, chunked, get, insert_missing, put, replace
+from stitchjam.data.disk.database import Database, chunked, delete, get, insert_missing, put, replace
+from stitchjam.data.disk.labels import forget_labels, tainted
 from stitchjam.data.errors import UsageError
 from stitchjam.data.shelf import unknown
 
@@ -50,10 +50,10 @@ def forget(database: Database, source: str) -> Forgotten:
         sessions = _sessions_of(db, doomed)
         _forget_derived(db, doomed, sessions)
         _disown(db, [row.number for row in sources], set(doomed))
-        _delete(db, schema.turn, schema.turn.c.number, doomed)
+        delete(db, schema.turn, schema.turn.c.number, doomed)
         emptied = _drop_empty_sessions(db, sessions)
-        _delete(db, schema.content, schema.content.c.sha256, {row.sha256 for row in sources})
-        _delete(db, schema.source, schema.source.c.number, [row.number for row in sources])
+        delete(db, schema.content, schema.content.c.sha256, {row.sha256 for row in sources})
+        delete(db, schema.source, schema.source.c.number, [row.number for row in sources])
         now = time.time()
         for row in sources:
             stone = {"source": row.id, "sha256": row.sha256, "forgotten": now, "erased": None}
@@ -145,7 +145,7 @@ def _disown(db: Connection, sources: list[int], doomed: set[int]) -> None:
     for chunk in chunked(sources):
         held = set(db.execute(select(origin.turn).where(origin.source.in_(chunk))).scalars())
         shared |= held - doomed
-    _delete(db, schema.origin, origin.source, sources)
+    delete(db, schema.origin, origin.source, sources)
     for chunk in chunked(shared):
         given = {row.turn: row.external_id for row in db.execute(select(schema.origin).where(origin.turn.in_(chunk)))}
         for number, external_id in given.items():
@@ -161,33 +161,18 @@ def _sessions_of(db: Connection, turns: list[int]) -> list[int]:
 
 def _forget_derived(db: Connection, doomed: list[int], sessions: list[int]) -> None:
     """Remove what was derived from these turns, or from others while it could see them."""
-    items = _items_of(db, sessions)
-    _forget_labels(db, items)
+    items = sorted(tainted(db, _items_of(db, sessions)))
+    forget_labels(db, items)
     for table in (schema.note, schema.memo):
-        _delete(db, table, table.c.item, items)
+        delete(db, table, table.c.item, items)
     for chunk in chunked(items):
         fresh = {"status": "pending", "attempts": 0, "error": "", "until": 0.0}
         db.execute(update(schema.work).where(schema.work.c.item.in_(chunk)).values(fresh))
-    _delete(db, schema.work, schema.work.c.item, _ids_of(db, doomed))
+    delete(db, schema.work, schema.work.c.item, _ids_of(db, doomed))
     db.execute(schema.folder.delete())  # a README tells of all that lies below it
     if doomed:
         db.execute(schema.segment.delete().where(schema.segment.c.last >= min(doomed)))
     _forget_vectors(db, doomed)
-
-
-def _forget_labels(db: Connection, items: list[str]) -> None:
-    """Labels that only these items bear go; those that others bear as well keep their id, and are described anew."""
-    label, note_label, event = schema.label, schema.note_label.c, schema.label_event
-    borne: set[str] = set()
-    for chunk in chunked(items):
-        borne.update(db.execute(select(note_label.label).where(note_label.item.in_(chunk))).scalars())
-    _delete(db, schema.note_label, note_label.item, items)
-    for chunk in chunked(borne):
-        db.execute(update(label).where(label.c.id.in_(chunk)).values(description="", aliases="[]"))
-    _delete(db, event, event.c.label, borne)
-    used = select(note_label.label)
-    db.execute(event.delete().where(event.c.label.not_in(used)))
-    db.execute(label.delete().where(label.c.id.not_in(used)))
 
 
 def _forget_vectors(db: Connection, doomed: list[int]) -> None:
@@ -197,7 +182,7 @@ def _forget_vectors(db: Connection, doomed: list[int]) -> None:
         hashes = select(turn.content_hash).where(turn.number.in_(chunk))
         rows = db.execute(select(turn.content_hash, turn.number).where(turn.content_hash.in_(hashes))).all()
         kept = {row.content_hash for row in rows if row.number not in gone}
-        _delete(db, schema.vector, schema.vector.c.content_hash, {row.content_hash for row in rows} - kept)
+        delete(db, schema.vector, schema.vector.c.content_hash, {row.content_hash for row in rows} - kept)
 
 
 def _items_of(db: Connection, sessions: list[int]) -> list[str]:
@@ -225,10 +210,5 @@ def _drop_empty_sessions(db: Connection, sessions: list[int]) -> int:
     for chunk in chunked(empty):
         ids = select(schema.session.c.id).where(schema.session.c.number.in_(chunk))
         db.execute(schema.work.delete().where(schema.work.c.item.in_(ids)))
-    _delete(db, schema.session, schema.session.c.number, empty)
+    delete(db, schema.session, schema.session.c.number, empty)
     return len(empty)
-
-
-def _delete(db: Connection, table: Table, column: Column[Any], values: Iterable[Any]) -> None:
-    for chunk in chunked(values):
-        db.execute(table.delete().where(column.in_(chunk)))

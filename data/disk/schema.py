@@ -157,6 +157,8 @@ note = Table(
     Column("program", String, primary_key=True),
     Column("step", String, primary_key=True),
     Column("content", Text, nullable=False),  # JSON
+    Column("number", BigInteger, nullable=False, server_default="0"),  # ascends: the order in which they were made
+    Index("note_by_number", "number"),
 )
 
 memo = Table(

@@ -12,6 +12,7 @@ from stitchjam.data.disk import schema, work
 from stitchjam.data.disk.add import Added, Provenance, add_histories, add_turn, find_content
 from stitchjam.data.disk.database import Database, get
 from stitchjam.data.disk.forget import Forgotten, erase, forget, keep_replies
+from stitchjam.data.disk.notes import Notes
 from stitchjam.data.disk.refresh import refresh, segments
 from stitchjam.data.disk.shelf import DiskShelf
 from stitchjam.data.disk.verify import Verified, drop_index, verify
@@ -49,6 +50,7 @@ class DiskStore:
         self.database = Database(Path(path), create, encoder)
         self.path = self.database.path
         self._lock = threading.Lock()
+        self.notes = Notes(self.database)
         self._shelf: DiskShelf | None = None
         erase(self.database, patience=_PATIENCE)
 
@@ -59,7 +61,8 @@ class DiskStore:
             state = int(get(db, "generation")), get(db, "epoch")
         with self._lock:
             if self._shelf is None or self._state != state:
-                self._shelf, self._state = DiskShelf(self.path, state[0], self.database, self._shelf), state
+                self._shelf = DiskShelf(self.path, state[0], self.database, self._shelf, self.notes)
+                self._state = state
                 self._store = Store(self._shelf)
             return self._store
 

@@ -14,7 +14,9 @@ from sqlalchemy import Connection, and_, func, or_, select, update
 
 from stitchjam.data.disk import schema
 from stitchjam.data.disk.database import Database, chunked, get, insert_missing, put, replace
+from stitchjam.data.disk.labels import keep_labels
 from stitchjam.data.errors import StitchjamError, UsageError
+from stitchjam.data.intents.records import Label, Merge
 
 __all__ = ["Derived", "Processed", "Run", "StepKey", "Tick", "counts", "enqueue", "process", "quiet", "register"]
 
@@ -35,11 +37,16 @@ class StepKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Derived:
-    """What a step made of an item: JSON content; ids of labels for a turn, the path of a folder for a session."""
+    """What a step made of an item: JSON content; ids of labels for a turn, the path of a folder for a session.
+
+    `made` are labels that did not exist before, and `merges` those that now stand for others.
+    """
 
     content: Mapping[str, Any]
     labels: tuple[str, ...] = ()
     folder: str = ""
+    made: tuple[Label, ...] = ()
+    merges: tuple[Merge, ...] = ()
 
 
 @dataclass
@@ -150,10 +157,12 @@ def _keep(db: Connection, key: StepKey, item: str, derived: Derived) -> None:
     row = {"item": item, "program": key.program, "step": key.step, "content": content}
     if key.kind == "session":
         return replace(db, schema.memo, row | {"folder": derived.folder})
-    replace(db, schema.note, row)
+    number = db.execute(select(func.coalesce(func.max(schema.note.c.number), 0) + 1)).scalar_one()
+    replace(db, schema.note, row | {"number": number})
     labels = schema.note_label
     db.execute(labels.delete().where(labels.c.item == item, labels.c.program == key.program))
     insert_missing(db, labels, [{"label": x, "item": item, "program": key.program} for x in derived.labels])
+    keep_labels(db, item, derived.made, derived.merges)
 
 
 def _claim(database: Database, key: StepKey, started: float) -> _Claimed | None:

@@ -19,6 +19,7 @@ from stitchjam.data.store import Store
 from stitchjam.programs.artifact import open_program
 from stitchjam.programs.judge import JUDGES
 from stitchjam.programs.step import Program
+from stitchjam.programs.stitch.stitcher import LABELERS
 
 __all__ = [
     "METRICS",
@@ -134,7 +135,13 @@ def listed(metric: type[_M]) -> type[_M]:
     return metric
 
 
-_GIVES = {"answerer": {"answer"}, "researcher": {"context"}, "memory_agent": {"answer", "context"}}
+_GIVES = {
+    "answerer": {"answer"},
+    "intent_recall": {"context"},
+    "memory_agent": {"answer", "context"},
+    "researcher": {"context"},
+    "stitch_agent": {"answer", "context"},
+}
 
 
 def check_fit(metric: Metric, program: str) -> None:
@@ -146,6 +153,8 @@ def check_fit(metric: Metric, program: str) -> None:
     fitting = sorted(name for name, gives in _GIVES.items() if metric.needs <= gives)
     if program in JUDGES:
         raise UsageError(f"{program!r} is a judge and answers no questions; measure it on labels: stitchjam eval judge")
+    if program in LABELERS:
+        raise UsageError(f"{program!r} labels turns and answers no questions; measure it on gold: stitchjam eval steps")
     if program not in fitting:
         raise UsageError(f"metric {metric.name!r} cannot score {program!r}; it scores: {', '.join(fitting)}")
 

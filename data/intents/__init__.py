@@ -1,0 +1,1 @@
+"""Turns what steps of STITCH said about turns into notes, labels and ledgers that recall reads."""

@@ -1,0 +1,122 @@
+"""Turns entries, one a labelled turn, into the state of a labelling: notes, labels, gists and ledgers."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+
+from stitchjam.data.index.encoders import Encoder
+from stitchjam.data.intents.bank import LabelBank
+from stitchjam.data.intents.ledger import Ledger
+from stitchjam.data.intents.records import Entry, Facet, Intent, Label, Note
+from stitchjam.data.intents.structure import structure
+
+__all__ = ["Notebook"]
+
+
+class Notebook:
+    """What is noted of turns so far. It is a fold of its entries: the same ones in order give the same state.
+
+    Several threads may share one: `add` holds `lock`, and so does whoever reads it while another adds.
+
+    Args:
+        encoder: what nearness of labels goes by.
+        entries: what was labelled already, in order.
+        vocabulary: labels that are there before any turn is.
+    """
+
+    def __init__(self, encoder: Encoder | None = None, entries: Iterable[Entry] = (), vocabulary: Iterable[Label] = ()):
+        self.lock = threading.RLock()
+        self.bank, self.ledger = LabelBank(encoder), Ledger()
+        self.notes: dict[str, Note] = {}
+        self.entries: list[Entry] = []
+        self._bearers: dict[str, dict[str, None]] = defaultdict(dict)
+        self._scope_of: dict[str, str] = {}
+        self._structure: tuple[int, Mapping[Facet, float]] = (-1, {})
+        for label in vocabulary:
+            self.bank.add(label)
+        for entry in entries:
+            self.add(entry)
+
+    @property
+    def size(self) -> int:
+        """Number of notes."""
+        return len(self.notes)
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next note."""
+        return self.entries[-1].note.number + 1 if self.entries else 0
+
+    def add(self, entry: Entry) -> None:
+        """Take over what labelling one turn did."""
+        with self.lock:
+            self._add(entry)
+
+    def _add(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        for label in entry.made:
+            self.bank.add(label)
+        note = entry.note.model_copy(update={"intent": self.canonical(entry.note.intent)})
+        self.notes[note.turn_id] = note
+        self._scope_of[note.session_id] = note.scope
+        for label_id in note.intent.ids:
+            self._bearers[label_id][note.turn_id] = None
+            self.bank.use(label_id, note.gist if label_id == note.scope else "")
+        self.ledger.apply(note)
+        for merge in entry.merges:
+            self._merge(self.bank.canonical(merge.old), self.bank.canonical(merge.into))
+            self.bank.merge(merge)
+        if entry.checked:
+            self.bank.checked()
+
+    @property
+    def structure(self) -> Mapping[Facet, float]:
+        """How far the labels of each facet can be trusted; see `data.intents.structure`."""
+        size, found = self._structure
+        if size < 0 or self.size - size > size // 20:  # it changes slowly, and costs a pass over all notes
+            with self.lock:
+                intents = ((note.session_id, self.canonical(note.intent)) for note in self.notes.values())
+                size, found = self._structure = self.size, structure(intents)
+        return found
+
+    def of(self, turn_id: str) -> Note | None:
+        """The note of a turn with the labels that are in use now; None when it has none."""
+        note = self.notes.get(turn_id)
+        return note and note.model_copy(update={"intent": self.canonical(note.intent)})
+
+    def bearers(self, label_ids: Iterable[str]) -> dict[str, None]:
+        """Ids of the turns that bear one of these labels."""
+        found: dict[str, None] = {}
+        for label_id in label_ids:
+            found |= self._bearers.get(self.bank.canonical(label_id), {})
+        return found
+
+    def current(self, session_id: str) -> str:
+        """The scope that a session was last in, "" when it was in none."""
+        return self.bank.canonical(self._scope_of.get(session_id, ""))
+
+    def last_in(self, scope: str, count: int, events: Iterable[str] = ()) -> list[Note]:
+        """The last notes of a scope in order; those that share an event type with `events` come before others."""
+        wanted, near = set(events), islice(reversed(self._bearers.get(scope, {})), 4 * count)
+        notes = [self.notes[turn_id] for turn_id in near]
+        ahead = sorted(notes, key=lambda note: not wanted.intersection(note.intent.events))
+        return sorted(ahead[:count], key=lambda note: note.number)
+
+    def labels(self, note: Note) -> Iterator[Label]:
+        """The labels of a note, scope first."""
+        return (self.bank.labels[one] for one in self.canonical(note.intent).ids)
+
+    def canonical(self, intent: Intent) -> Intent:
+        """The intent with the labels that are in use now."""
+
+        def now(ids: tuple[str, ...]) -> tuple[str, ...]:
+            known = dict.fromkeys(self.bank.canonical(one) for one in ids)
+            return tuple(one for one in known if one in self.bank.labels)  # its maker may be forgotten
+
+        return Intent(scopes=now(intent.scopes), events=now(intent.events), entities=now(intent.entities))
+
+    def _merge(self, old: str, into: str) -> None:
+        if old != into:
+            both = self._bearers[into] | self._bearers.pop(old, {})
+            self._bearers[into] = dict.fromkeys(sorted(both, key=lambda turn_id: self.notes[turn_id].number))

@@ -1,0 +1,101 @@
+"""Turns what waits in a memory into notes: each turn is labelled once, in the order in which turns were added.
+
+The notebook is folded from what is stored, so a run that was stopped goes on as if it had not been.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dspy
+from filelock import FileLock, Timeout
+
+from stitchjam.data.disk.notes import labelling
+from stitchjam.data.disk.store import DiskStore
+from stitchjam.data.disk.work import Derived
+from stitchjam.data.errors import UsageError
+from stitchjam.data.progress import Tick, quiet
+from stitchjam.data.records import Turn
+from stitchjam.programs.stitch.stitcher import SEED_TURNS, Stitcher
+
+__all__ = ["Labelled", "label_memory"]
+
+
+@dataclass
+class Labelled:
+    """What a labelling did: turns noted now, those that failed with why, and those that wait for a vocabulary."""
+
+    program: str
+    done: int = 0
+    waiting: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def label_memory(
+    disk: DiskStore,
+    stitcher: Stitcher,
+    limit: int | None = None,
+    finish: bool = True,
+    tick: Tick = quiet,
+) -> Labelled:
+    """Label the turns of a memory that have no note of this program yet; the log is left alone.
+
+    Args:
+        disk: the memory.
+        stitcher: what labels.
+        limit: at most so many turns.
+        finish: False when more turns may come: then nothing is labelled before there are 50 (N_start of the paper),
+            from which a vocabulary is made. True makes it of those that are there.
+        tick: is told how many turns are through, of how many.
+
+    Raises:
+        UsageError: another process labels this memory.
+        BackendError, BudgetStop: from the steps. What was labelled is kept.
+    """
+    key = labelling(stitcher.fingerprint)
+    disk.register(key)
+    store = disk.store
+    with _alone(disk.path):
+        notebook = disk.notes.notebook(key.program)
+        left = store.size - notebook.size
+        if not notebook.size and not finish and store.size < SEED_TURNS:
+            return Labelled(key.program, waiting=left)
+        todo = min(left, limit or left)
+        run = _Run(disk, stitcher, key.program)
+        with dspy.context(private=True):
+            processed = disk.process(key, run, limit, lambda _: tick("label", *run.count(todo)))
+    return Labelled(key.program, processed.done, 0, processed.failed)
+
+
+@dataclass
+class _Run:
+    """Labels one turn of a memory, given its id."""
+
+    disk: DiskStore
+    stitcher: Stitcher
+    program: str
+    through: int = 0
+    _first: tuple[Turn, ...] = ()
+
+    def __call__(self, turn_id: str) -> Derived:
+        store, notebook = self.disk.store, self.disk.notes.notebook(self.program)
+        turn = store.turn(turn_id)
+        near = store.around(turn, self.stitcher.sizes.before)
+        before = near[: [one.id for one in near].index(turn_id)]
+        first = () if notebook.size else store.first(SEED_TURNS)
+        entry = self.stitcher(turn=turn, notebook=notebook, before=before, first=first).entry
+        return Derived(entry.model_dump(mode="json"), entry.note.intent.ids, made=entry.made, merges=entry.merges)
+
+    def count(self, total: int) -> tuple[int, int]:
+        """How many turns are through, of how many."""
+        self.through += 1
+        return self.through, max(total, self.through)
+
+
+def _alone(path: Path) -> Any:
+    """A turn is labelled by what was noted before it, so only one process at a time may label a memory."""
+    lock = FileLock(path / ".labelling.lock")
+    try:
+        return lock.acquire(timeout=0)
+    except Timeout:
+        raise UsageError(f"another process is labelling {path}; wait for it, or stop it") from None

@@ -1,0 +1,190 @@
+"""Turns a request and a store with notes into a context: its intent is read, turns that fit are put in time order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dspy
+
+from stitchjam.data.errors import ModelOutputError, UsageError
+from stitchjam.data.intents.matching import Limits, Matched, match_intent
+from stitchjam.data.intents.notebook import Notebook
+from stitchjam.data.intents.records import FACETS, Facet, Intent
+from stitchjam.data.records import Context, Turn
+from stitchjam.data.store import Store
+from stitchjam.data.text import one_line
+from stitchjam.data.tokens import count_tokens
+from stitchjam.programs.answer import Answerer
+from stitchjam.programs.render import clip, quoted
+from stitchjam.programs.step import Program, as_step
+from stitchjam.programs.stitch.intent import IntentReader
+from stitchjam.signatures.stitch import RankTurns
+
+__all__ = ["ABLATIONS", "IntentRecall", "Recall", "StitchAgent"]
+
+# Switches of recall, by the name of what is left out (the ablations of the paper).
+ABLATIONS: dict[str, frozenset[Facet]] = {
+    "": frozenset(),
+    "no-scope": frozenset({"scope"}),
+    "no-event": frozenset({"event"}),
+    "no-entity": frozenset({"entity"}),
+    "similarity-only": frozenset(FACETS),
+}
+_RANKED, _CLIPPED = 12, 200  # turns that the ranking step sees, and characters of each
+_GISTS, _GIST = 5, 140
+
+
+@dataclass(frozen=True)
+class Recall:
+    """How a context came to be: the intent that was read, the names of its labels, and what was matched with it."""
+
+    intent: Intent
+    names: dict[Facet, tuple[str, ...]]
+    matched: Matched
+
+
+class IntentRecall(Program):
+    """Recalls by contextual intent: at most one call, two with `rank`.
+
+    Args:
+        reader: reads the intent of a request; default: `IntentReader()`.
+        k: turns at most (k_retrieve of the paper).
+        tokens: budget of the context (CAME-Bench: 4,096).
+        ablate: what to leave out, in `ABLATIONS`.
+        rank: let a model drop those of the best turns that do not help.
+        rank_turns: replacement for the step `RankTurns`.
+    """
+
+    rank_turns: dspy.Module
+
+    def __init__(
+        self,
+        reader: IntentReader | None = None,
+        k: int = 40,
+        tokens: int = 4096,
+        ablate: str = "",
+        rank: bool = False,
+        rank_turns: Any = None,
+    ):
+        super().__init__()
+        if ablate not in ABLATIONS:
+            raise UsageError(f"there is no ablation {ablate!r}; choose one of: {', '.join(filter(None, ABLATIONS))}")
+        self.reader = reader or IntentReader()
+        self.k, self.tokens, self.ablate, self.rank = k, tokens, ablate, rank
+        self.rank_turns = as_step(rank_turns, RankTurns)
+
+    def hparams(self) -> dict[str, Any]:
+        """See `Program.hparams`."""
+        return {"k": self.k, "tokens": self.tokens, "ablate": self.ablate, "rank": self.rank}
+
+    def forward(self, question: str, store: Store, now: Sequence[Turn] = ()) -> dspy.Prediction:
+        """Recall what fits a question, or the next step of an agent.
+
+        Args:
+            question: the request, in words.
+            store: where; without notes, similarity alone decides.
+            now: the last turns of the agent whose next step it is, in order.
+
+        Returns:
+            A prediction with `context` and `recall`, a `Recall` that tells why.
+
+        Raises:
+            BackendError: from the steps. A reply that cannot be used is listed in the context's `failures`.
+        """
+        notebook, failures = store.notebook, list[str]()
+        intent = self._intent(question, notebook, now, failures)
+        with notebook.lock:
+            matched = match_intent(question, intent, store, Limits(self.k, self.tokens), ABLATIONS[self.ablate])
+            recall = Recall(intent, _names(notebook, intent), matched)
+            turns = store.in_order(turn.id for turn in matched.turns)
+            context = _context(question, turns, notebook, self.tokens)
+        if self.rank and context.claims:
+            context = self._ranked(context, matched, failures)
+        return dspy.Prediction(context=context.model_copy(update={"failures": tuple(failures)}), recall=recall)
+
+    def _intent(self, request: str, notebook: Notebook, now: Sequence[Turn], failures: list[str]) -> Intent:
+        if not notebook.size or len(ABLATIONS[self.ablate]) == len(FACETS):
+            return Intent()
+        try:
+            return self.reader(request=request, notebook=notebook, now=now).intent
+        except ModelOutputError as error:  # what to look for is not known then; similarity still finds something
+            failures.append(str(error))
+            return Intent()
+
+    def _ranked(self, context: Context, matched: Matched, failures: list[str]) -> Context:
+        """The context without those of the best turns that do not help; as it is when the step names none."""
+        best = {turn.id for turn in matched.turns[:_RANKED]}
+        asked = {f"t{number}": claim for number, claim in enumerate((c for c in context.claims if _id(c) in best), 1)}
+        rows = (
+            f"{label} | {one.time[:10]} | {one.speaker}: {clip(one.quote, _CLIPPED)}" for label, one in asked.items()
+        )
+        try:
+            useful = self.rank_turns(turns="\n".join(rows), request=context.request).reply.useful
+        except ModelOutputError as error:
+            failures.append(str(error))
+            return context
+        kept = {_id(asked[label]) for label in useful if label in asked}
+        claims = tuple(claim for claim in context.claims if _id(claim) in kept or _id(claim) not in best)
+        return context.model_copy(update={"claims": claims}) if kept else context
+
+
+class StitchAgent(Program):
+    """Recalls by intent and answers: two calls a question, three when the recall ranks.
+
+    Args:
+        recall: finds the context; default: `IntentRecall()`.
+        answerer: answers from it; default: `Answerer()`.
+    """
+
+    def __init__(self, recall: IntentRecall | None = None, answerer: Answerer | None = None):
+        super().__init__()
+        self.recall, self.answerer = recall or IntentRecall(), answerer or Answerer()
+
+    def hparams(self) -> dict[str, Any]:
+        """See `Program.hparams`."""
+        return {"recall": self.recall.hparams(), "answerer": self.answerer.hparams()}
+
+    @classmethod
+    def build(cls, hparams: dict[str, Any]) -> "StitchAgent":
+        """See `Program.build`."""
+        kinds = {"recall": IntentRecall, "answerer": Answerer}
+        parts: dict[str, Any] = {name: kind.build(hparams[name]) for name, kind in kinds.items()}
+        return cls(**(hparams | parts))
+
+    def forward(self, question: str, store: Store) -> dspy.Prediction:
+        """Recall and answer; returns `answer` and `context` as `MemoryAgent` does, and `recall`."""
+        found = self.recall(question=question, store=store)
+        answer = self.answerer(question=question, context=found.context).answer
+        return dspy.Prediction(answer=answer, context=found.context, recall=found.recall)
+
+
+def _id(claim: Any) -> str:
+    return claim.spans[0].turn_id
+
+
+def _names(notebook: Notebook, intent: Intent) -> dict[Facet, tuple[str, ...]]:
+    return {facet: tuple(notebook.bank.name(one) for one in intent.of(facet)) for facet in FACETS}
+
+
+def _context(request: str, turns: Sequence[Turn], notebook: Notebook, tokens: int) -> Context:
+    """Turns with what their references mean, and the gists of their scopes, as far as the budget holds both."""
+    left = tokens - sum(count_tokens(f"{turn.speaker}: {turn.text}") + 1 for turn in turns)
+    claims, scopes = [], dict[str, None]()
+    for turn in turns:
+        note, meaning = notebook.of(turn.id), _meaning(turn, notebook)
+        left -= count_tokens(meaning) + 1 if meaning else 0
+        claims.append(quoted(turn, meaning if left >= 0 else ""))
+        scopes |= {note.scope: None} if note and note.scope else {}
+    gists = []
+    for scope in list(scopes)[:_GISTS]:
+        line = f"{notebook.bank.name(scope)}: {clip(notebook.bank.gists.get(scope, ''), _GIST)}"
+        left -= count_tokens(line) + 4
+        gists += [line] if left >= 0 else []
+    return Context(request=request, claims=tuple(claims), gists=tuple(gists))
+
+
+def _meaning(turn: Turn, notebook: Notebook) -> str:
+    """What a reader needs who sees this turn alone: what its words mean, and whether it was decided otherwise later."""
+    note = notebook.of(turn.id)
+    said = [f"{one.words} = {one.means}" for one in note.references] if note else []
+    return one_line("; ".join(said + ["decided otherwise later"] * bool(notebook.ledger.replaced_by(turn.id))))
