@@ -54,9 +54,9 @@ def ask(
     from stitchjam.data.console import working
     from stitchjam.data.sample import load_data
     from stitchjam.optimizers.report import answer_lines, trace_lines, usage_line, usage_rows
-    from stitchjam.programs.answer import asker
     from stitchjam.programs.artifact import open_program
     from stitchjam.programs.step import settings_for
+    from stitchjam.programs.systems import asker
 
     if memory is None and history is None and MEMORY.exists():
         memory = MEMORY

@@ -62,6 +62,9 @@ Out = Annotated[Path | None, typer.Option(help="One row a question (jsonl). [def
 Name = Annotated[str | None, typer.Option(help="What reports call it. [default: system and settings]")]
 Deadline = Annotated[float, typer.Option(min=0.1, max=1e6, help="Seconds for one question; then it counts as 0.")]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Ask questions again that failed.")]
+Memories = Annotated[
+    Path | None, typer.Option(help="Of --bench: memories that `label` made; needed by the system stitch.")
+]
 Encoder = Annotated[str, typer.Option(help="What search goes by: static, bge-m3, flag:MODEL or none.")]
 ChooseWeights = Annotated[
     bool, typer.Option("--choose-weights", help="Of search: choose its weights on all histories but the scored one.")
@@ -90,6 +93,7 @@ def evaluate_program(
     split: Split = None,
     limit: Limit = None,
     seed: Seed = 0,
+    memories: Memories = None,
     rollout: Rollout = 0,
     effort: EffortName = "low",
     model: Model = None,
@@ -112,7 +116,7 @@ def evaluate_program(
         return
     memory = memory_of(memory, history, questions)
     chosen = split or ("all" if bench or system == "search" else None)
-    cases = _cases(bench, data, (history, questions, memory), (chosen, limit, seed), encoder)
+    cases = _cases(bench, data, (history, questions, memory, memories), (chosen, limit, seed), encoder)
     if system == "search":
         return _evaluate_search(cases, choose_weights, out or metric, as_json)
     from stitchjam.backends.bindings import open_bindings
@@ -149,7 +153,7 @@ def _run(program: Any, rate: Any, cases: Any, bindings: Any, about: tuple[str, s
 def _cases(
     bench: str | None,
     data: Path | None,
-    own: tuple[Any, Any, Any],
+    own: tuple[Any, Any, Any, Any],
     which: tuple[str | None, int | None, int],
     encoder: str,
 ) -> Any:
@@ -159,12 +163,15 @@ def _cases(
 
     if data and not bench:
         raise UsageError("--data is the file or folder of a benchmark; name it with --bench, or give --history")
+    *own, memories = own
+    if memories and not bench:
+        raise UsageError("--memories are those of a benchmark; name it with --bench, or ask a single one with --memory")
     if bench and any(own):
         raise UsageError("--bench brings its own histories and questions; leave out --history, --questions, --memory")
     split, limit, seed = which
     with working(sys.stderr, "reading"):
         if bench:
-            return bench_cases(bench, data, split or "all", limit, seed, encoder)
+            return bench_cases(bench, data, split or "all", limit, seed, encoder, memories)
         return own_cases(*own, split, limit, encoder)
 
 

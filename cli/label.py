@@ -1,7 +1,8 @@
 """Commands of STITCH: label the turns of a memory, or of the histories of a benchmark."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,15 +23,15 @@ from stitchjam.cli.shared import (
     result,
     say,
 )
-from stitchjam.data.errors import ModelOutputError, UsageError
+from stitchjam.data.errors import ModelError, UsageError
 
-__all__: list[str] = []
+__all__ = ["Coreference", "Labeler", "Memories", "Turns", "labelling", "open_stitcher"]
 
 _PATIENCE = 3  # requests that fail in a row before the endpoint counts as out
-Memories = Annotated[
-    Path, typer.Option(help="Of --bench: folder with a memory for each history; `eval --memories` reads it.")
-]
+Memories = Annotated[Path, typer.Option(help="Folder with a memory for each history; what is labelled is kept there.")]
 Labeler = Annotated[str, typer.Option("--program", help="stitch (one call a turn), stitch_stepwise, or an artifact.")]
+Turns = Annotated[int | None, typer.Option(min=1, help="Only the first so many of each history.")]
+Coreference = Annotated[bool, typer.Option(help="Note what references mean.")]
 
 
 @app.command()
@@ -39,13 +40,14 @@ def label(
     bench: Annotated[str | None, typer.Option(help="Instead of a memory: the histories of a benchmark.")] = None,
     data: Annotated[Path | None, typer.Option(help="Your copy of it. [default: the sample of worlds]")] = None,
     memories: Memories = Path(".stitchjam/memories"),
+    turns: Turns = None,
     program: Labeler = "stitch",
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many turns of each history.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many turns now.")] = None,
     more: Annotated[
-        bool, typer.Option("--more", help="More turns may come: below 50, wait, for the vocabulary is made of them.")
+        bool, typer.Option("--more", help="More turns may come: wait for 50, of which the vocabulary is made.")
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="Drop the notes of this program, and label anew.")] = False,
-    coreference: Annotated[bool, typer.Option(help="Note what references mean.")] = True,
+    coreference: Coreference = True,
     model: Model = None,
     config: Config = CONFIG,
     calls: Calls = None,
@@ -53,39 +55,24 @@ def label(
     dollars: Dollars = None,
     as_json: Json = False,
 ) -> None:
-    """Give every turn its contextual intent and note. After a stop, the same command goes on."""
-    from stitchjam.backends.bindings import open_bindings
-    from stitchjam.backends.usage import Budget, metered
-    from stitchjam.data.console import resumable
-    from stitchjam.optimizers.progress import counts_shown
-    from stitchjam.optimizers.report import usage_line, usage_rows
-    from stitchjam.programs.step import settings_for
-    from stitchjam.programs.stitch.ingest import label_memory
-
+    """Give every turn its contextual intent and a note. After a stop, the same command goes on."""
     if bench and memory:
         raise UsageError("--bench makes memories of its own below --memories; leave out --memory")
-    stitcher = _stitcher(program, coreference)
-    bindings, done = open_bindings(config, model, say), {}
-    budget = Budget(calls=calls, seconds=minutes and minutes * 60, cost=dollars, patience=_PATIENCE)
-    with (
-        resumable("turns that are labelled are kept"),
-        settings_for(bindings),
-        metered(budget=budget) as ledger,
-        counts_shown(sys.stderr) as tick,
-    ):
-        for name, disk in _memories(memory, bench, data, memories):
+    if turns and not bench:
+        raise UsageError("--turns cuts histories of a benchmark; to label a memory bit by bit, give --limit")
+    stitcher, done = open_stitcher(program, coreference), {}
+    with labelling(config, model, (calls, minutes, dollars)) as run:
+        for name, disk in _memories(memory, (bench, data, turns), memories):
             if again:
                 disk.notes.drop(stitcher.fingerprint)
-            done[name] = label_memory(disk, stitcher, limit, not more, tick)
-            say(*_lines(name, done[name]))
-    value = {name: vars(one) for name, one in done.items()}
-    result(as_json, {"labelled": value, "usage": usage_rows(ledger)})
-    say(usage_line(ledger))
+            done[name] = run(disk, stitcher, name, limit, not more)
+    result(as_json, {name: vars(one) for name, one in done.items()}, *(_line(*one) for one in done.items()))
     if failed := sum(len(one.failed) for one in done.values()):
-        raise ModelOutputError("label_turn", f"{failed} turns have no note; the same command tries them again", "")
+        raise ModelError(f"{failed} turns have no note; the same command tries them again, each three times in all")
 
 
-def _stitcher(program: str, coreference: bool) -> Any:
+def open_stitcher(program: str, coreference: bool) -> Any:
+    """What labels turns, by its name or from an artifact."""
     from stitchjam.programs.artifact import open_program
     from stitchjam.programs.stitch.stitcher import LABELERS, Stitcher
 
@@ -96,21 +83,53 @@ def _stitcher(program: str, coreference: bool) -> Any:
     return loaded
 
 
-def _memories(memory: Path | None, bench: str | None, data: Path | None, folder: Path) -> Iterator[tuple[str, Any]]:
+@contextmanager
+def labelling(
+    config: Path, model: str | None, limits: tuple[int | None, float | None, float | None]
+) -> Iterator[Callable[..., Any]]:
+    """A function that labels a memory: (disk, stitcher, name, limit, finish) to what was done. Shows progress."""
+    from stitchjam.backends.bindings import open_bindings
+    from stitchjam.backends.usage import Budget, metered
+    from stitchjam.data.console import resumable
+    from stitchjam.optimizers.progress import counts_shown
+    from stitchjam.optimizers.report import usage_line
+    from stitchjam.programs.step import settings_for
+    from stitchjam.programs.stitch.ingest import label_memory
+
+    calls, minutes, dollars = limits
+    budget = Budget(calls=calls, seconds=minutes and minutes * 60, cost=dollars, patience=_PATIENCE)
+    bindings = open_bindings(config, model, say)
+    with resumable("turns that are labelled are kept"), settings_for(bindings), metered(budget=budget) as ledger:
+        try:
+            with counts_shown(sys.stderr) as tick:
+
+                def run(disk: Any, stitcher: Any, name: str, limit: int | None = None, finish: bool = True) -> Any:
+                    done = label_memory(
+                        disk, stitcher, limit, finish, lambda _, through, of: tick(name[:24], through, of)
+                    )
+                    for turn, reason in list(done.failed.items())[:5]:
+                        say(f"{name}: no note of {turn}: {reason}")
+                    return done
+
+                yield run
+        finally:
+            say(usage_line(ledger))
+
+
+def _memories(memory: Path | None, bench: tuple[Any, Any, Any], folder: Path) -> Iterator[tuple[str, Any]]:
     """The memories to label: one that is there, or one for each history of a benchmark."""
-    if not bench:
+    name, data, turns = bench
+    if not name:
         yield str(memory or MEMORY), open_disk(memory)
         return
     from stitchjam.data.benchmarks import open_benchmark
     from stitchjam.data.memories import memory_of_history
 
-    for loaded in open_benchmark(bench, data):
-        yield loaded.history.id, memory_of_history(folder, loaded.history)
+    for loaded in open_benchmark(name, data):
+        yield loaded.history.id, memory_of_history(folder, loaded.history.first(turns))
 
 
-def _lines(name: str, done: Any) -> list[str]:
-    waits = f"; {done.waiting} wait until there are 50" if done.waiting else ""
-    return [
-        f"{name}: {done.done} turns labelled{waits}",
-        *(f"  no note of {turn}: {reason}" for turn, reason in list(done.failed.items())[:5]),
-    ]
+def _line(name: str, done: Any) -> str:
+    waits = f"; {done.waiting} wait until there are 50, or until it is said that no more come" if done.waiting else ""
+    failed = f"; {len(done.failed)} failed" if done.failed else ""
+    return f"{name}: {done.done} turns labelled{failed}{waits}"

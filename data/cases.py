@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from stitchjam.data.benchmarks import open_benchmark
 from stitchjam.data.errors import DataError, UsageError
+from stitchjam.data.memories import memory_of_history
 from stitchjam.data.readers import detect_format, read_locomo
-from stitchjam.data.records import Question
+from stitchjam.data.records import History, Question
 from stitchjam.data.sample import load_data
 from stitchjam.data.store import Store
 from stitchjam.data.worlds.folder import is_world, read_worlds
 
-__all__ = ["Case", "Cases", "bench_cases", "load_cases", "own_cases", "select"]
+__all__ = ["Case", "Cases", "bench_cases", "labelled_cases", "load_cases", "own_cases", "select"]
 
 
 class Case(NamedTuple):
@@ -118,10 +119,12 @@ def bench_cases(  # noqa: PLR0913
     limit: int | None = None,
     seed: int = 0,
     encoder: str = "static",
+    memories: Path | None = None,
 ) -> Cases:
     """The questions of a split of a benchmark, or as many of them chosen by chance.
 
-    The files are read once for it, so that one that is damaged is found before anything is asked.
+    The files are read once for it, so that one that is damaged is found before anything is asked. With `memories`, the
+    histories are asked in the memories of that folder, with all that is noted of their turns there.
 
     Raises:
         UsageError: no question has that split, or from `open_benchmark`.
@@ -130,7 +133,7 @@ def bench_cases(  # noqa: PLR0913
     told = [
         (loaded.history.id, content, question)
         for loaded in open_benchmark(name, path)
-        for content in [sha256("\n".join(turn.id for turn in loaded.history.turns).encode()).hexdigest()]
+        for content in [_content(loaded.history, memories)]
         for question in loaded.questions
         if split in ("all", question.split)
     ]
@@ -144,6 +147,39 @@ def bench_cases(  # noqa: PLR0913
         for loaded in open_benchmark(name, path):
             some = tuple(one for one in loaded.questions if (loaded.history.id, one.id) in chosen)
             if some:
-                yield Case(loaded.history.id, Store.of(loaded.history, encoder), some, loaded.problems)
+                store = _remembered(loaded.history, memories) or Store.of(loaded.history, encoder)
+                yield Case(loaded.history.id, store, some, loaded.problems)
 
     return Cases.of(told, encoder, read)
+
+
+def labelled_cases(
+    name: str, path: Path | None, memories: Path, turns: int | None = None, limit: int | None = None
+) -> tuple[Case, ...]:
+    """The histories of a benchmark in their memories, each as it was after so many turns.
+
+    Only questions of which these hold all evidence are asked, and of these the first.
+
+    Raises:
+        UsageError: a history has no memory in the folder. DataError: it is that of another history.
+    """
+    cases, left = [], limit
+    for loaded in open_benchmark(name, path):
+        history = loaded.history.first(turns)
+        kept = {turn.id for turn in history.turns}
+        asked = tuple(one for one in loaded.questions if one.evidence and kept.issuperset(one.evidence))[:left]
+        left = left if left is None else left - len(asked)
+        if asked:
+            store = memory_of_history(memories, history, create=False).store
+            cases.append(Case(history.id, store, asked, loaded.problems))
+    return tuple(cases)
+
+
+def _content(history: History, memories: Path | None) -> str:
+    """A hash of what a history holds, and of what is noted of it."""
+    store = _remembered(history, memories)
+    return store.fingerprint if store else sha256("\n".join(turn.id for turn in history.turns).encode()).hexdigest()
+
+
+def _remembered(history: History, memories: Path | None) -> Store | None:
+    return memory_of_history(memories, history, create=False).store if memories else None

@@ -81,6 +81,15 @@ class History(Record):
         """All turns in time order."""
         return tuple(turn for session in self.sessions for turn in session.turns)
 
+    def first(self, turns: int | None) -> "History":
+        """The history as it was after so many turns; all of it for None."""
+        kept, left = [], len(self.turns) if turns is None else turns
+        for session in self.sessions:
+            if left > 0:
+                kept.append(session.model_copy(update={"turns": session.turns[:left]}))
+            left -= len(session.turns)
+        return self.model_copy(update={"sessions": tuple(kept)})
+
 
 class Filter(Record):
     """Where to search; a field that is left out does not restrict. A lone name may stand for a list of one.

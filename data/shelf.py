@@ -1,5 +1,6 @@
 """Turns a history into positions: where turns stand, the index over them, and what is noted of them."""
 
+import copy
 import threading
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
@@ -119,6 +120,13 @@ class HistoryShelf:
                 if self._notebook is None:
                     self._notebook = Notebook(open_encoder(self._encoder), self._entries)
         return self._notebook
+
+    def noted(self, entries: Iterable[NoteEntry]) -> "HistoryShelf":
+        """The same turns and the same index, with other notes."""
+        self.index()
+        other = copy.copy(self)
+        other._notebook, other._entries = None, tuple(entries)
+        return other
 
     def __reduce__(self) -> tuple[type["HistoryShelf"], tuple[History, str, tuple[NoteEntry, ...]]]:
         return HistoryShelf, (self.history, self._encoder, tuple(self.notebook().entries))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from stitchjam.data.errors import UsageError
 from stitchjam.data.hits import Hit, SessionHit
 from stitchjam.data.index.columns import Columns, Mask
 from stitchjam.data.index.ranking import Index, Weights, top_k
@@ -62,6 +63,16 @@ class Store:
             DataError: two turns or two sessions have the same id.
         """
         return cls(HistoryShelf(history, encoder, entries))
+
+    def noted(self, entries: Iterable[Entry]) -> "Store":
+        """A store of the same turns with other notes; for histories in memory.
+
+        Raises:
+            UsageError: the store is that of a memory on disk, which keeps its notes itself.
+        """
+        if not isinstance(self._shelf, HistoryShelf):
+            raise UsageError("a memory on disk keeps its own notes; label it: stitchjam label")
+        return Store(self._shelf.noted(entries))
 
     @classmethod
     def from_file(cls, path: str | Path, format: str | None = None) -> "Store":

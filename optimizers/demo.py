@@ -18,9 +18,10 @@ from stitchjam.optimizers.metrics import AnswerF1
 from stitchjam.optimizers.recipes.bootstrap import Bootstrap
 from stitchjam.optimizers.report import answer_lines, comparison_lines, usage_table
 from stitchjam.optimizers.task import Task
-from stitchjam.programs.answer import Answerer, OneShot, asker
+from stitchjam.programs.answer import Answerer, OneShot
 from stitchjam.programs.artifact import load
 from stitchjam.programs.step import Program, settings_for
+from stitchjam.programs.systems import asker
 
 __all__ = ["MODEL", "run_demo"]
 

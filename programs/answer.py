@@ -11,13 +11,12 @@ from stitchjam.data.store import Store
 from stitchjam.data.text import normalise
 from stitchjam.data.tokens import count_tokens
 from stitchjam.programs.jam.researcher import Researcher
-from stitchjam.programs.judge import JUDGES
 from stitchjam.programs.recall import recall
 from stitchjam.programs.render import NOTHING, claim_line, gist_line, within
 from stitchjam.programs.step import Program, as_step
 from stitchjam.signatures.answer import AnswerQuestion
 
-__all__ = ["Answerer", "MemoryAgent", "OneShot", "abstains", "asker"]
+__all__ = ["Answerer", "MemoryAgent", "OneShot", "abstains"]
 
 Ranking = Literal["hybrid", "bm25"]
 _GISTS = 8  # part of a context that gists may take, at most
@@ -142,16 +141,3 @@ class OneShot(Program):
         """Search once and answer; returns `answer` and `context` as `MemoryAgent` does."""
         context = recall(question, store, self.k, weights=BM25 if self.ranking == "bm25" else None)
         return dspy.Prediction(answer=self.answerer(question=question, context=context).answer, context=context)
-
-
-def asker(program: Program) -> Program:
-    """What asks a store with a program: an `Answerer` gets one-shot recall, a `Researcher` gets an `Answerer`.
-
-    Raises:
-        UsageError: it is a judge.
-    """
-    if isinstance(program, tuple(JUDGES.values())):
-        raise UsageError(f"{type(program).__name__} judges answers and gives none; ask with another program")
-    if isinstance(program, Answerer):
-        return OneShot(program)
-    return MemoryAgent(program) if isinstance(program, Researcher) else program

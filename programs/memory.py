@@ -1,6 +1,7 @@
 """Turns a memory on disk and programs into one object: what an agent or a service holds in its hands."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,19 @@ from stitchjam.data.disk.add import Added
 from stitchjam.data.disk.forget import Forgotten
 from stitchjam.data.disk.store import DiskStore
 from stitchjam.data.disk.verify import Verified
-from stitchjam.data.errors import UsageError
+from stitchjam.data.errors import ModelError, UsageError
+from stitchjam.data.progress import Tick, quiet
 from stitchjam.data.readers.chat import message_rows
 from stitchjam.data.readers.rows import Row
 from stitchjam.data.records import Answer, Context, Filter, History, Session, Turn
 from stitchjam.data.store import Hit, Store
-from stitchjam.programs.answer import MemoryAgent, asker
+from stitchjam.programs.answer import MemoryAgent
 from stitchjam.programs.artifact import load
 from stitchjam.programs.recall import recall
 from stitchjam.programs.step import Program
+from stitchjam.programs.stitch.ingest import Labelled, label_memory
+from stitchjam.programs.stitch.stitcher import Stitcher
+from stitchjam.programs.systems import asker
 
 __all__ = ["Memory"]
 
@@ -35,13 +40,16 @@ class Memory:
     Args:
         disk: the memory.
         agent: what researches and answers; default: `MemoryAgent()`.
+        labeler: what gives each turn its contextual intent as it comes, such as `FusedStitcher()`; default: nothing.
     """
 
-    def __init__(self, disk: DiskStore, agent: Program | None = None):
+    def __init__(self, disk: DiskStore, agent: Program | None = None, labeler: Stitcher | None = None):
         self.disk = disk
         if agent is not None and not isinstance(agent, Program):
             raise UsageError(f"agent is a program, such as MemoryAgent(), or the folder of one, not {agent!r}")
-        self.agent = asker(agent or MemoryAgent())
+        if labeler is not None and not isinstance(labeler, Stitcher):
+            raise UsageError(f"labeler labels turns, such as FusedStitcher(), or is the folder of one, not {labeler!r}")
+        self.agent, self.labeler = asker(agent or MemoryAgent()), labeler
 
     @classmethod
     def open(
@@ -50,12 +58,14 @@ class Memory:
         agent: Program | str | Path | None = None,
         encoder: str | None = None,
         create: bool = True,
+        labeler: Stitcher | str | Path | None = None,
     ) -> "Memory":
         """Open the memory in a folder, or make it.
 
         Args:
             path: the folder.
             agent: a program, or the folder of a compiled one.
+            labeler: likewise; see the class.
             encoder: "static" (default), "bge-m3", "flag:MODEL" or "none"; see `data.index.encoders.open_encoder`.
             create: make it when it is not there.
 
@@ -63,7 +73,8 @@ class Memory:
             UsageError, DataError: from `DiskStore`.
             ArtifactError: the compiled program is damaged or does not fit.
         """
-        return cls(DiskStore(path, encoder, create), load(agent) if isinstance(agent, str | Path) else agent)
+        programs = (load(one) if isinstance(one, str | Path) else one for one in (agent, labeler))
+        return cls(DiskStore(path, encoder, create), *programs)  # type: ignore[arg-type]
 
     @property
     def store(self) -> Store:
@@ -78,6 +89,9 @@ class Memory:
         format: str | None = None,
     ) -> Added:
         """Add a file, a history, a session, or one turn at the end of a session. It is on disk when this returns.
+
+        With a labeler, a turn is labelled as well, once there are 50 to make a vocabulary of; an error of the model is
+        told in `pending` then, and the turn is labelled later. What comes as a whole is labelled by `label`.
 
         Args:
             what: the path of a file of any known format; a record; a turn as a mapping with speaker and text, and
@@ -102,7 +116,25 @@ class Memory:
             return self.disk.add_history(what, source)
         if isinstance(what, Turn):
             session = session or what.session_id
-        return self.disk.add_turn(session, _row(what), source)
+        added = self.disk.add_turn(session, _row(what), source)
+        return self._labelled(added) if self.labeler else added
+
+    def label(self, limit: int | None = None, finish: bool = True, tick: Tick = quiet) -> Labelled:
+        """Label what has no note yet; see `label_memory`.
+
+        Raises:
+            UsageError: the memory was opened without a labeler, or another process labels it.
+        """
+        if self.labeler is None:
+            raise UsageError("this memory has no labeler; open it with Memory.open(path, labeler=FusedStitcher())")
+        return label_memory(self.disk, self.labeler, limit, finish, tick)
+
+    def _labelled(self, added: Added) -> Added:
+        try:
+            failed = self.label(finish=False).failed
+        except (ModelError, UsageError) as error:  # the turn is stored all the same
+            return replace(added, pending=str(error))
+        return replace(added, pending="; ".join(failed.values())) if failed else added
 
     def search(self, query: str, k: int = 10, neighbours: int = 0, **where: Any) -> tuple[Hit, ...]:
         """The best turns for a query, without a model; `where` are the fields of `Filter`, such as speakers=["Mira"].
@@ -127,11 +159,11 @@ class Memory:
     def research(self, question: str) -> Context:
         """Claims with spans that bear on a question, by the agent's researcher; by one search when it has none."""
         _require(question=(question, str))
-        researcher = getattr(self.agent, "researcher", None)
-        if researcher is None:
+        finder = getattr(self.agent, "researcher", None) or getattr(self.agent, "recall", None)
+        if finder is None:
             return recall(question, self.store, getattr(self.agent, "k", 10))
         with dspy.context(private=True):
-            return researcher(question=question, store=self.store).context
+            return finder(question=question, store=self.store).context
 
     def ask(self, question: str) -> Answer:
         """An answer with the claims it rests on; `abstained` when the memory does not say.
@@ -181,7 +213,7 @@ class Memory:
         return self
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return Memory.open, (self.disk.path, self.agent)
+        return Memory.open, (self.disk.path, self.agent, None, True, self.labeler)
 
 
 def _row(what: Any) -> Mapping[str, str]:

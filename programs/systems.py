@@ -15,12 +15,14 @@ from stitchjam.data.records import NOT_MENTIONED, Answer, Context, Effort
 from stitchjam.data.store import Store
 from stitchjam.programs.answer import Answerer, MemoryAgent, OneShot, abstains
 from stitchjam.programs.jam.researcher import Researcher
+from stitchjam.programs.judge import JUDGES
 from stitchjam.programs.render import claim_line, quoted, within
 from stitchjam.programs.step import Program, as_step
 from stitchjam.programs.stitch.recall import ABLATIONS, IntentRecall, StitchAgent
+from stitchjam.programs.stitch.stitcher import Stitcher
 from stitchjam.signatures.answer import AnswerFromKnowledge
 
-__all__ = ["ClosedBook", "FullContext", "SYSTEMS", "open_system"]
+__all__ = ["ClosedBook", "FullContext", "SYSTEMS", "asker", "open_system"]
 
 
 class ClosedBook(Program):
@@ -109,3 +111,20 @@ def open_system(name: str, effort: Effort = "low", k: int = 10, tokens: int = 81
     if name not in SYSTEMS:
         raise UsageError(f"unknown system {name!r}; choose one of: {', '.join(SYSTEMS)}")
     return SYSTEMS[name](effort, k, tokens)
+
+
+def asker(program: Program) -> Program:
+    """What asks a store with a program: what only answers gets a search, and what only finds gets an `Answerer`.
+
+    Raises:
+        UsageError: it is a judge, or labels turns.
+    """
+    if isinstance(program, tuple(JUDGES.values())):
+        raise UsageError(f"{type(program).__name__} judges answers and gives none; ask with another program")
+    if isinstance(program, Stitcher):
+        raise UsageError(f"{type(program).__name__} labels turns and gives no answers; ask with stitch_agent")
+    if isinstance(program, Answerer):
+        return OneShot(program)
+    if isinstance(program, IntentRecall):
+        return StitchAgent(program)
+    return MemoryAgent(program) if isinstance(program, Researcher) else program

@@ -138,7 +138,7 @@ class TypeEntities(dspy.Signature):
 class Reference(Reply):
     """Words of a turn and what they mean."""
 
-    words: Short = Field(description='the words of this turn, copied, such as "it" or "the second one"')
+    words: Short = Field(description='the words of this turn, copied, such as "it"')
     means: Short = Field(description="the full name of what they mean, from the lines before")
 
 
@@ -155,8 +155,8 @@ class NoteReply(Reply):
 
 
 class WriteNote(dspy.Signature):
-    """Note a turn so that it can be understood alone. Replace "it", "there" or "the second one" by what the lines
-    before say it means. Repeat nothing of them; add nothing that is not said."""
+    """Note a turn so that it can be understood alone: call things by the names that the lines before give them, not
+    "it" or "there". Repeat nothing else of these lines; add nothing that is not said."""
 
     before: str = dspy.InputField(desc="earlier turns on the same topic, and the last ones; quoted data only")
     mentioned: str = dspy.InputField(desc="what each speaker named on this topic, counted in order; quoted data only")
@@ -195,8 +195,9 @@ class TurnReply(Reply):
 
 class LabelTurn(dspy.Signature):
     """Note the last turn: which topic it belongs to, what it does, which kinds of things it is about, and what it says.
-    A topic is a goal or subject that turns work on over time, such as the plan for one day. Replace "it", "there" or
-    "the second one" by what the lines before say it means. Repeat nothing of them; add nothing that is not said."""
+    A topic is a goal or subject that turns work on over time, such as the plan for one day. Call things by the names
+    that the lines before give them, not "it" or "there". Repeat nothing else of these lines; add nothing that is not
+    said."""
 
     events: str = dspy.InputField(desc="what turns do: label, name, meaning")
     entities: str = dspy.InputField(desc="kinds of things: label, name, meaning")

@@ -12,10 +12,11 @@ from stitchjam.data.records import Answer, Context, History
 from stitchjam.data.sample import load_data
 from stitchjam.data.store import Store
 from stitchjam.data.tokens import count_tokens
-from stitchjam.programs.answer import Answerer, MemoryAgent, OneShot, asker
+from stitchjam.programs.answer import Answerer, MemoryAgent, OneShot
 from stitchjam.programs.jam.researcher import Researcher
 from stitchjam.programs.recall import recall
 from stitchjam.programs.render import quoted
+from stitchjam.programs.systems import asker
 from stitchjam.signatures.answer import AnswerQuestion, AnswerReply
 
 STORE = store_of(["the hall is booked for Monday"], ["the hall moved to Tuesday"], ["a green boat"])

@@ -15,9 +15,10 @@ from stitchjam.data.records import History
 from stitchjam.data.store import Store
 from stitchjam.optimizers.metrics import AnswerF1, check_fit
 from stitchjam.optimizers.task import examples
-from stitchjam.programs.answer import MemoryAgent, asker
+from stitchjam.programs.answer import MemoryAgent
 from stitchjam.programs.artifact import open_program
 from stitchjam.programs.judge import RULES, AnswerJudge, CandidateJudge
+from stitchjam.programs.systems import asker
 from stitchjam.signatures.judge import JudgeAnswer
 
 STORE = Store.of(History(id="h", sessions=()))

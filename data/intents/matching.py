@@ -43,12 +43,13 @@ class Limits:
     """How much is recalled: at most `k` turns, of at most so many tokens of "speaker: text", as CAME-Bench counts.
 
     A turn that does not fit is left out, and smaller ones behind it may still fit. `trusted`: from which structure on
-    labels count; see `structure.py`. 0 trusts all.
+    labels count; see `structure.py`. 0 trusts all. `alone`: label density ranks alone, as in the paper.
     """
 
     k: int = 40
     tokens: int = 4096
     trusted: float = TRUSTED
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def match_intent(
     density = np.zeros(len(similarity), np.float32)
     for mask in masks.values():
         density += np.float32(-math.log(mask.mean())) * mask
-    order = list(islice(_order(density, similarity), 2 * limits.k))
+    order = list(islice(_order(density, similarity, limits.alone), 2 * limits.k))
     turns = store.turns_at(at for at, _ in order)
     ranked, left, room = [], limits.tokens, limits.k
     for at, by in order:
@@ -131,14 +132,17 @@ def bearing(store: Store, labels: Collection[str]) -> NDArray[np.bool_]:
     return np.zeros(store.size, dtype=bool) if mask is None else mask
 
 
-def _order(density: NDArray[np.float32], similarity: NDArray[np.float32]) -> Iterator[tuple[int, By]]:
-    """Positions by label density (ties by similarity) and by similarity, one each in turns, each once."""
+def _order(density: NDArray[np.float32], similarity: NDArray[np.float32], alone: bool) -> Iterator[tuple[int, By]]:
+    """Positions by label density (ties by similarity) and by similarity, one each in turns, each once.
+
+    `alone`: first all that have a label of the intent, then the others.
+    """
     alike = iter(np.argsort(-similarity, kind="stable").tolist())
     by_label = (at for at in np.lexsort((-similarity, -density)).tolist() if density[at] > 0)
     seen: set[int] = set()
     ways: list[tuple[Iterator[int], By]] = [(by_label, "intent"), (alike, "similarity")]
     while ways:
-        for way in list(ways):
+        for way in list(ways[:1] if alone else ways):
             at = next((one for one in way[0] if one not in seen), None)
             if at is None:
                 ways.remove(way)

@@ -1,5 +1,7 @@
 """The nouns of judging steps: what a program said about a turn, and the figures that come of it."""
 
+from collections.abc import Sequence
+
 from stitchjam.data.records import Record
 
 __all__ = ["FIGURES", "Figure", "Predicted", "Scored", "StepReport"]
@@ -70,3 +72,16 @@ class StepReport(Record):
     histories: tuple[Scored, ...]
     together: Scored
     baselines: tuple[Scored, ...]
+
+    def only(self, parts: Sequence[str]) -> "StepReport":
+        """The report with the figures of these parts: scope, events, entities, note."""
+
+        def some(scored: Scored) -> Scored:
+            kept = {name: one for name, one in scored.figures.items() if name.partition(".")[0] in parts}
+            return scored.model_copy(update={"figures": kept})
+
+        return StepReport(
+            histories=tuple(map(some, self.histories)),
+            together=some(self.together),
+            baselines=tuple(map(some, self.baselines)),
+        )

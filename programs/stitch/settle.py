@@ -3,6 +3,7 @@
 Whatever a model says, a turn gets one scope and a note; what cannot be used makes recall weaker and harms nothing.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -108,7 +109,7 @@ def _scope(maker: _Maker, view: View, reading: Reading, thresholds: Thresholds) 
     """The scope of a turn and how it follows: the picked one if it is likely, else the one of that topic's name."""
     bank, chosen = maker.bank, view.scopes.picked(reading.scope)
     named = bank.find("scope", reading.topic) if is_name(reading.topic) else None
-    if chosen and view.like and chosen != named and _like(view, chosen) < thresholds.open_below:
+    if chosen and chosen != named and not _believed(view, chosen, reading.topic, thresholds):
         chosen = None  # a small model picks the first one whatever is said
     label = chosen or named
     if label is None and is_name(reading.topic):
@@ -118,8 +119,12 @@ def _scope(maker: _Maker, view: View, reading: Reading, thresholds: Thresholds) 
     return label, "continue" if label.id == view.here else "return" if label.id in bank.labels else "open"
 
 
-def _like(view: View, label: Label) -> float:
-    return view.like[view.scopes.labels.index(label)] if label in view.scopes.labels else 1.0
+def _believed(view: View, chosen: Label, topic: str, thresholds: Thresholds) -> bool:
+    """Whether a pick fits the turn and the topic that was named: "plan for day 2" is not the scope "plan for day 1"."""
+    if re.findall(r"\d+", topic) and not same_numbers(topic, chosen.name):
+        return False
+    at = view.scopes.labels.index(chosen) if chosen in view.scopes.labels else -1
+    return at < 0 or not view.like or view.like[at] >= thresholds.open_below
 
 
 def _fallback(view: View) -> str:
