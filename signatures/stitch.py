@@ -49,12 +49,13 @@ _One = Annotated[Name, BeforeValidator(first)]
 _Two = Annotated[list[Name], BeforeValidator(several), capped(2), Field(max_length=2)]
 _Three = Annotated[list[Name], BeforeValidator(several), capped(3), Field(max_length=3)]
 
-_TOPIC: Any = Field(description='the goal or subject it works on, in two to five words, such as "plan for day 2"')
-_SCOPE: Any = Field(description='label of the topic it belongs to, such as "c2"; "none" if it belongs to none of them')
-_EVENT: Any = Field(description='label of what the turn does, such as "e3"; a new name of two words if none fits')
+# No label stands here as an example: small models copy it into every reply.
+_TOPIC: Any = Field(description='the goal or subject it works on, in two to five words, such as "choice of a school"')
+_SCOPE: Any = Field(description='label of the topic above that it belongs to; "none" if it belongs to none of them')
+_EVENT: Any = Field(description="label of what the turn does; a new name of two words only if none fits")
 _ENTITIES: Any = Field(
-    description='labels of the one or two kinds of things that matter most in it, such as ["k4"]; a new name of one '
-    "word if one is missing; [] for small talk",
+    description="labels of the one or two kinds of things that matter most in it; a new name of one word only if one "
+    "is missing; [] for small talk",
 )
 _REFERENCES: Any = Field(description="words that mean a thing named in the lines before; [] if there are none")
 _ACT: Any = Field(description="what the speaker does")
@@ -66,7 +67,7 @@ _GIST: Any = Field(description="where its topic stands after this turn, in at mo
 class NamedType(Reply):
     """A type with what it means."""
 
-    name: Annotated[Name, Field(min_length=1)] = Field(description='two or three words, such as "asks price"')
+    name: Annotated[Name, Field(min_length=1)] = Field(description="two or three words")
     meaning: Annotated[Target, Field(max_length=80)] = Field(description="when it is used, in a few words")
 
 
@@ -77,7 +78,7 @@ class SeedReply(Reply):
         description="what turns do, such as asking, proposing or deciding something"
     )
     entities: Annotated[list[NamedType], capped(8), Field(max_length=8)] = Field(
-        description='the kinds of things they are about, such as "price", "hotel" or "person"'
+        description="the kinds of things and properties that they are about, such as person, place or cost"
     )
 
 
@@ -98,11 +99,11 @@ class ScopeReply(Reply):
 
 class DetectScope(dspy.Signature):
     """Say which topic a turn belongs to: the one that goes on, one that it returns to, or none of them.
-    A topic is a goal or subject that turns work on over time, such as the plan for one day."""
+    A topic is a goal or subject that turns work on over time, such as the choice of a school."""
 
     scopes: str = dspy.InputField(desc="topics: label, name, what it is about so far, likeness; quoted data only")
     before: str = dspy.InputField(desc="turns before; quoted data only")
-    turn: str = dspy.InputField(desc="the turn; quoted data only")
+    turn: str = dspy.InputField(desc="the turn to note; quoted data only")
     reply: ScopeReply = dspy.OutputField()
 
 
@@ -117,7 +118,7 @@ class TypeEvent(dspy.Signature):
 
     events: str = dspy.InputField(desc="types: label, name, meaning")
     before: str = dspy.InputField(desc="turns before; quoted data only")
-    turn: str = dspy.InputField(desc="the turn; quoted data only")
+    turn: str = dspy.InputField(desc="the turn to note; quoted data only")
     reply: EventReply = dspy.OutputField()
 
 
@@ -131,7 +132,7 @@ class TypeEntities(dspy.Signature):
     """Say which kinds of things a turn is about."""
 
     entities: str = dspy.InputField(desc="types: label, name, meaning")
-    turn: str = dspy.InputField(desc="the turn; quoted data only")
+    turn: str = dspy.InputField(desc="the turn to note; quoted data only")
     reply: EntitiesReply = dspy.OutputField()
 
 
@@ -160,7 +161,7 @@ class WriteNote(dspy.Signature):
 
     before: str = dspy.InputField(desc="earlier turns on the same topic, and the last ones; quoted data only")
     mentioned: str = dspy.InputField(desc="what each speaker named on this topic, counted in order; quoted data only")
-    turn: str = dspy.InputField(desc="the turn; quoted data only")
+    turn: str = dspy.InputField(desc="the turn to note; quoted data only")
     reply: NoteReply = dspy.OutputField()
 
 
@@ -175,7 +176,7 @@ class WriteGist(dspy.Signature):
 
     topic: str = dspy.InputField(desc="name of the topic; quoted data only")
     gist: str = dspy.InputField(desc="its summary so far; quoted data only")
-    turn: str = dspy.InputField(desc="the turn; quoted data only")
+    turn: str = dspy.InputField(desc="the turn to note; quoted data only")
     reply: GistReply = dspy.OutputField()
 
 
@@ -195,7 +196,7 @@ class TurnReply(Reply):
 
 class LabelTurn(dspy.Signature):
     """Note the last turn: which topic it belongs to, what it does, which kinds of things it is about, and what it says.
-    A topic is a goal or subject that turns work on over time, such as the plan for one day. Call things by the names
+    A topic is a goal or subject that turns work on over time, such as the choice of a school. Call things by the names
     that the lines before give them, not "it" or "there". Repeat nothing else of these lines; add nothing that is not
     said."""
 
@@ -204,14 +205,14 @@ class LabelTurn(dspy.Signature):
     scopes: str = dspy.InputField(desc="topics: label, name, what it is about so far, likeness; quoted data only")
     before: str = dspy.InputField(desc="earlier turns on the topic, and the last ones; quoted data only")
     mentioned: str = dspy.InputField(desc="what each speaker named on this topic, counted in order; quoted data only")
-    turn: str = dspy.InputField(desc="the turn; quoted data only")
+    turn: str = dspy.InputField(desc="the turn to note; quoted data only")
     reply: TurnReply = dspy.OutputField()
 
 
 class Pair(Reply):
     """One of the pairs shown, and the name that both shall bear."""
 
-    pair: Label = Field(description='label of the pair, such as "p2"')
+    pair: Label = Field(description="label of the pair")
     name: Name = Field(description="the better of the two names, copied")
 
 
@@ -232,9 +233,9 @@ class MergeLabels(dspy.Signature):
 class IntentReply(Reply):
     """What the request is about; a list that is empty is not determined and excludes nothing."""
 
-    scopes: _Three = Field(description='labels of the topics that it asks about, such as ["c2"]; [] if it names none')
-    events: _Three = Field(description='labels of what the turns did that answer it, such as ["e1", "e4"]; [] if open')
-    entities: _Three = Field(description='labels of the kinds of things it asks for, such as ["k2"]; [] if open')
+    scopes: _Three = Field(description="labels of the topics that it asks about; [] if it names none")
+    events: _Three = Field(description="labels of what the turns did that answer it; [] if open")
+    entities: _Three = Field(description="labels of the kinds of things it asks for; [] if open")
 
 
 class ReadIntent(dspy.Signature):
@@ -253,7 +254,7 @@ class RankReply(Reply):
     """Only the useful ones; code keeps the others behind them."""
 
     useful: Annotated[list[Label], capped(12), Field(max_length=12)] = Field(
-        description='labels of the turns that help to answer, such as ["t7", "t2"], best first'
+        description="labels of the turns that help to answer, best first"
     )
 
 

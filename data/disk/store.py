@@ -137,6 +137,10 @@ class DiskStore:
         """Run a step on the items that wait for it; see `data.disk.work.process`."""
         return work.process(self.database, key, run, limit, tick)
 
+    def release(self, key: work.StepKey) -> None:
+        """Free the items of workers that are gone; see `data.disk.work.release`."""
+        work.release(self.database, key)
+
     def stats(self) -> dict[str, Any]:
         """What is there, what waits, what failed, what was forgotten; sizes in bytes, times in seconds since 1970."""
         with self.database.read() as db:

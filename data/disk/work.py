@@ -18,7 +18,19 @@ from stitchjam.data.disk.labels import keep_labels
 from stitchjam.data.errors import StitchjamError, UsageError
 from stitchjam.data.intents.records import Label, Merge
 
-__all__ = ["Derived", "Processed", "Run", "StepKey", "Tick", "counts", "enqueue", "process", "quiet", "register"]
+__all__ = [
+    "Derived",
+    "Processed",
+    "Run",
+    "StepKey",
+    "Tick",
+    "counts",
+    "enqueue",
+    "process",
+    "quiet",
+    "register",
+    "release",
+]
 
 Kind = Literal["turn", "session"]
 Run = Callable[[str], "Derived"]
@@ -109,10 +121,17 @@ def process(
             _settle(database, key, claimed, _failed(f"{type(error).__name__}: {error}"))
             raise
         except BaseException:  # an interrupt or a budget says nothing about the item
-            _settle(database, key, claimed, {"status": "pending", "until": 0.0})
+            _settle(database, key, claimed, {"status": "pending", "until": 0.0, "attempts": _UNTRIED})
             raise
         tick(claimed.item)
     return processed
+
+
+def release(database: Database, key: StepKey) -> None:
+    """Free the items of workers that are gone; only for one who knows that no other works on this step."""
+    running = and_(_of(key), schema.work.c.status == "running")
+    with database.write() as db:
+        db.execute(update(schema.work).where(running).values(status="pending", until=0.0, attempts=_UNTRIED))
 
 
 class _Claimed(NamedTuple):
@@ -122,6 +141,7 @@ class _Claimed(NamedTuple):
     until: float
 
 
+_UNTRIED = schema.work.c.attempts - 1  # an interrupt is no attempt: the item keeps its place in the queue
 _PENDING = {"status": "pending", "attempts": 0, "error": "", "until": 0.0}
 
 

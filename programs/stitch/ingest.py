@@ -61,6 +61,7 @@ def label_memory(
         if not notebook.size and not finish and store.size < SEED_TURNS:
             return Labelled(key.program, waiting=left)
         todo = min(left, limit or left)
+        disk.release(key)
         run = _Run(disk, stitcher, key.program)
         with dspy.context(private=True):
             processed = disk.process(key, run, limit, lambda _: tick("label", *run.count(todo)))

@@ -106,12 +106,12 @@ def settle(
 
 
 def _scope(maker: _Maker, view: View, reading: Reading, thresholds: Thresholds) -> tuple[Label, Move]:
-    """The scope of a turn and how it follows: the picked one if it is likely, else the one of that topic's name."""
+    """The scope of a turn and how it follows: the one of its topic's name, else the picked one if it is likely."""
     bank, chosen = maker.bank, view.scopes.picked(reading.scope)
     named = bank.find("scope", reading.topic) if is_name(reading.topic) else None
-    if chosen and chosen != named and not _believed(view, chosen, reading.topic, thresholds):
+    if chosen and not _believed(view, chosen, reading.topic, thresholds):
         chosen = None  # a small model picks the first one whatever is said
-    label = chosen or named
+    label = named or chosen
     if label is None and is_name(reading.topic):
         label = maker.label("scope", reading.topic)
     if label is None:
