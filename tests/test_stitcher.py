@@ -27,11 +27,12 @@ TRIP = history_of(
 def labelled(history, lm, stitcher=None, notebook=None):
     """The notebook that labelling all turns of a history gives."""
     stitcher, notebook = stitcher or FusedStitcher(), notebook or Notebook(open_encoder("static"))
+    known = {"first": history.turns[:50], "program": stitcher.fingerprint}
     with dspy.context(lm=lm):
         for session in history.sessions:
             for at, turn in enumerate(session.turns):
                 before = session.turns[max(0, at - 2) : at]
-                notebook.add(stitcher(turn=turn, notebook=notebook, before=before, first=history.turns[:50]).entry)
+                notebook.add(stitcher(turn=turn, notebook=notebook, before=before, **known).entry)
     return notebook
 
 

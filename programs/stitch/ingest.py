@@ -84,7 +84,8 @@ class _Run:
         near = store.around(turn, self.stitcher.sizes.before)
         before = near[: [one.id for one in near].index(turn_id)]
         first = () if notebook.size else store.first(SEED_TURNS)
-        entry = self.stitcher(turn=turn, notebook=notebook, before=before, first=first).entry
+        seen = {"before": before, "first": first, "program": self.program}
+        entry = self.stitcher(turn=turn, notebook=notebook, **seen).entry
         return Derived(entry.model_dump(mode="json"), entry.note.intent.ids, made=entry.made, merges=entry.merges)
 
     def count(self, total: int) -> tuple[int, int]:

@@ -85,7 +85,12 @@ class Stitcher(Program):
         return digest(identity(self))[:16]
 
     def forward(
-        self, turn: Turn, notebook: Notebook, before: Sequence[Turn] = (), first: Sequence[Turn] = ()
+        self,
+        turn: Turn,
+        notebook: Notebook,
+        before: Sequence[Turn] = (),
+        first: Sequence[Turn] = (),
+        program: str = "",
     ) -> dspy.Prediction:
         """Label one turn. The notebook is not changed: add the entry to it.
 
@@ -94,6 +99,7 @@ class Stitcher(Program):
             notebook: what was noted so far, by this program.
             before: turns before it in its session, in order; the last few are enough.
             first: the first turns of the memory, for the vocabulary; read when nothing is noted yet.
+            program: the fingerprint of this program, where it is known; to find it out takes as long as a call.
 
         Returns:
             A prediction with `entry`, an `Entry`.
@@ -101,7 +107,7 @@ class Stitcher(Program):
         Raises:
             ModelOutputError, BackendError: from the steps that read the turn.
         """
-        seed, made = self.fingerprint, ()
+        seed, made = program or self.fingerprint, ()
         state = notebook
         if not notebook.entries:
             made = self._seeds(first or (turn,), seed)
