@@ -14,20 +14,22 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from stitchjam.data.errors import UsageError
 from stitchjam.data.intents.records import FACETS, Facet, Intent
 from stitchjam.data.intents.structure import TRUSTED
 from stitchjam.data.records import Filter, Turn
 from stitchjam.data.store import Store
 from stitchjam.data.tokens import count_tokens
 
-__all__ = ["Limits", "Matched", "Ranked", "match_intent"]
+__all__ = ["By", "LeftOut", "Limits", "Matched", "Ranked", "Standing", "match_intent", "standing"]
 
 By = Literal["intent", "similarity"]
+LeftOut = Literal["", "tokens", "k"]  # taken; did not fit the budget; `k` turns were taken before it
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """A turn in the order of recall: why it is there, what of the intent it bears, and whether it was taken."""
+    """A turn in the order of recall: why it is there, what of the intent it bears, and why it was not taken if so."""
 
     turn: Turn
     by: By
@@ -35,7 +37,12 @@ class Ranked:
     density: float
     similarity: float
     tokens: int
-    taken: bool
+    left_out: LeftOut = ""
+
+    @property
+    def taken(self) -> bool:
+        """Whether it is recalled."""
+        return not self.left_out
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,37 @@ class Matched:
         return tuple(one.turn for one in self.ranked if one.taken)
 
 
+@dataclass(frozen=True)
+class Standing:
+    """Where one turn stands among all. Places count from 1 on: in the order of recall, and in the two it is made of.
+
+    `by_intent` is None when the turn bears nothing of the intent that counts, and is then not in that order.
+    """
+
+    place: int
+    by: By
+    by_intent: int | None
+    by_similarity: int
+    facets: tuple[Facet, ...]
+    density: float
+    similarity: float
+    tokens: int
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """By position: similarity, which turns bear a label of the intent, and how much that tells, over all facets."""
+
+    similarity: NDArray[np.float32]
+    density: NDArray[np.float32]
+    masks: dict[Facet, NDArray[np.bool_]]
+    said: dict[Facet, str]
+
+    def borne(self, at: int) -> tuple[Facet, ...]:
+        """The facets of the intent that the turn at a position bears."""
+        return tuple(facet for facet in FACETS if facet in self.masks and self.masks[facet][at])
+
+
 def match_intent(
     request: str,
     intent: Intent,
@@ -81,24 +119,70 @@ def match_intent(
         limits: how much is recalled.
         without: facets that do not count.
     """
-    similarity = store.index.score(request).turns
-    masks, said = _masks(intent, store, without, limits.trusted)
-    density = np.zeros(len(similarity), np.float32)
-    for mask in masks.values():
-        density += np.float32(-math.log(mask.mean())) * mask
-    order = list(islice(_order(density, similarity, limits.alone), 2 * limits.k))
+    scores = _scores(request, intent, store, without, limits.trusted)
+    order = list(islice(_order(scores.density, scores.similarity, limits.alone), 2 * limits.k))
     turns = store.turns_at(at for at, _ in order)
     ranked, left, room = [], limits.tokens, limits.k
     for at, by in order:
         turn = turns.get(at)
-        if turn is None or not room:
+        if turn is None:
             continue
-        cost = count_tokens(f"{turn.speaker}: {turn.text}") + 1
-        taken = cost <= left
-        left, room = left - cost * taken, room - taken
-        borne: tuple[Facet, ...] = tuple(facet for facet in FACETS if facet in masks and masks[facet][at])
-        ranked.append(Ranked(turn, by, borne, float(density[at]), float(similarity[at]), cost, taken))
-    return Matched(tuple(ranked), said)
+        cost = _cost(turn)
+        out: LeftOut = "k" if not room else "tokens" if cost > left else ""
+        left, room = (left, room) if out else (left - cost, room - 1)
+        told = float(scores.density[at]), float(scores.similarity[at])
+        ranked.append(Ranked(turn, by, scores.borne(at), *told, cost, out))
+    return Matched(tuple(ranked), scores.said)
+
+
+def standing(
+    turn: Turn,
+    request: str,
+    intent: Intent,
+    store: Store,
+    without: Collection[Facet] = (),
+    trusted: float = TRUSTED,
+) -> Standing:
+    """Where a turn of the store stands for a request and its intent, also far behind those that are recalled.
+
+    Raises:
+        UsageError: it is not, or no longer, in the store.
+    """
+    at = store.positions([turn.id]).get(turn.id)
+    if at is None:
+        raise UsageError(f"turn {turn.id} is not in this memory; name one that is there")
+    scores = _scores(request, intent, store, without, trusted)
+    order = enumerate(_order(scores.density, scores.similarity), 1)
+    place, by = next((number, by) for number, (one, by) in order if one == at)
+    # The same keys as `_order`: ties go by position, which is how a stable sort breaks them.
+    by_intent = np.lexsort((-scores.similarity, -scores.density))
+    return Standing(
+        place,
+        by,
+        _rank(by_intent, at) if scores.density[at] > 0 else None,
+        _rank(np.argsort(-scores.similarity, kind="stable"), at),
+        scores.borne(at),
+        float(scores.density[at]),
+        float(scores.similarity[at]),
+        _cost(turn),
+    )
+
+
+def _rank(order: NDArray[np.intp], at: int) -> int:
+    return int(np.flatnonzero(order == at)[0]) + 1
+
+
+def _cost(turn: Turn) -> int:
+    return count_tokens(f"{turn.speaker}: {turn.text}") + 1
+
+
+def _scores(request: str, intent: Intent, store: Store, without: Collection[Facet], trusted: float) -> _Scores:
+    similarity = store.index.score(request).turns
+    masks, said = _masks(intent, store, without, trusted)
+    density = np.zeros(len(similarity), np.float32)
+    for mask in masks.values():
+        density += np.float32(-math.log(mask.mean())) * mask
+    return _Scores(similarity, density, masks, said)
 
 
 def _masks(
