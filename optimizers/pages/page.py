@@ -1,30 +1,32 @@
 """Turns reports on one benchmark into one HTML page that opens without network: figures, plots and every question."""
 
-from base64 import b64encode
 from collections.abc import Sequence
-from hashlib import sha256
-from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from stitchjam.data.atomic import whole_file
 from stitchjam.data.errors import UsageError
-from stitchjam.data.text import one_line, printable
+from stitchjam.data.text import one_line
 from stitchjam.optimizers.compare import Comparison, compare
 from stitchjam.optimizers.pages.charts import cost_chart, kinds_chart, recall_chart
-from stitchjam.optimizers.pages.drawing import COLOURS, WIDTH, marker
+from stitchjam.optimizers.pages.drawing import WIDTH
 from stitchjam.optimizers.pages.figures import System, by_question, price, systems
+from stitchjam.optimizers.pages.sheet import Cutter, inline, write_sheet
 from stitchjam.optimizers.rows import Report, Row
 
 __all__ = ["write_page"]
 
-_TEMPLATES = Path(__file__).with_name("templates")
 _BYTES = 8_500_000  # of the questions: what browsers, also of phones, open without waiting
 _FRAME = 330  # bytes of HTML around the texts of one answer
 _CELLS = 15_000  # questions times systems
 _SHORTEST, _LONGEST = 80, 2000  # bytes to which texts are cut
+_FILTERS = {
+    "score": lambda value: f"{value:.3f}",
+    "signed": lambda value: f"{value:+.3f}",
+    "percent": lambda value: f"{value:.0%}" if value in (0, 1) else f"{value:.1%}",
+    "few": lambda value: f"{value:,.1f}",
+    "dollars": lambda value: f"{value:.4f}" if value else "-",
+    "place": lambda value: f"{value:.1f}".removesuffix(".0"),
+}
 _FEW = 10  # histories or questions: with fewer the bootstrap is known to be too sure
 
 
@@ -53,24 +55,6 @@ class _Gain(NamedTuple):
     why: str = ""
 
 
-class _Cutter:
-    """Cuts texts to so many bytes of HTML, and counts how many it cut."""
-
-    def __init__(self, limit: int):
-        self.limit, self.cut = limit, 0
-
-    def __call__(self, text: str) -> str:
-        text = printable(text).strip()
-        size = _size(text)
-        if size <= self.limit:
-            return text
-        self.cut += 1
-        while size > self.limit:
-            text = text[: int(len(text) * self.limit / size)]
-            size = _size(text)
-        return text + "…"
-
-
 def write_page(path: Path, reports: Sequence[Report]) -> None:
     """Write one page that holds all it shows; the same reports give the same bytes.
 
@@ -83,44 +67,19 @@ def write_page(path: Path, reports: Sequence[Report]) -> None:
     """
     if not reports:
         raise UsageError("no report to show; evaluate a system first: stitchjam eval")
-    page = _environment().get_template("page.html").render(_content(reports))
-    try:
-        with whole_file(path) as file:
-            file.write(page.encode("utf-8", "replace").decode())  # a model may write half a surrogate pair
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written ({error.strerror}); choose another file") from None
-
-
-def _environment() -> Environment:
-    made = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=False,
-        finalize=lambda value: printable(value) if type(value) is str else value,  # a subclass is HTML already
-    )
-    made.globals |= {"marker": marker, "colours": len(COLOURS), "width": WIDTH}
-    made.filters |= {
-        "score": lambda value: f"{value:.3f}",
-        "signed": lambda value: f"{value:+.3f}",
-        "percent": lambda value: f"{value:.0%}" if value in (0, 1) else f"{value:.1%}",
-        "thousands": lambda value: f"{value:,.0f}",
-        "few": lambda value: f"{value:,.1f}",
-        "dollars": lambda value: f"{value:.4f}" if value else "-",
-        "place": lambda value: f"{value:.1f}".removesuffix(".0"),
-    }
-    return made
+    write_sheet(path, "page.html", _content(reports), _FILTERS)
 
 
 def _content(reports: Sequence[Report]) -> dict[str, Any]:
     found = systems(reports)
     questions = by_question(reports)
     shown = _spread(list(questions), max(1, _CELLS // len(reports)))
-    cutter = _Cutter(_limit(len(shown), len(reports)))
+    cutter = Cutter(_limit(len(shown), len(reports)))
     asked = [_asked(name, questions[name], len(reports), cutter) for name in shown]
     metrics = sorted({report.metric for report in reports})
     return {
-        **_inline(),
+        **inline("page.css", script="page.js"),
+        "width": WIDTH,
         "title": _title({report.bench for report in reports}),
         "metrics": metrics,
         "found": found,
@@ -142,23 +101,6 @@ def _content(reports: Sequence[Report]) -> dict[str, Any]:
 def _title(benches: set[str]) -> str:
     named = sorted(one_line(bench) for bench in benches if bench)
     return f"Evaluation on {', '.join(named)}" if named else "Evaluation"
-
-
-def _inline() -> dict[str, str]:
-    """Style and script, and the policy that lets a browser use these two and nothing else."""
-    style = (_TEMPLATES / "page.css").read_text(encoding="utf-8")
-    style += "".join(f".c{number} {{ --c: {colour}; }}\n" for number, colour in enumerate(COLOURS))
-    script = (_TEMPLATES / "page.js").read_text(encoding="utf-8")
-    allowed = f"style-src {_hash(style)}; script-src {_hash(script)}"
-    return {
-        "style": style,
-        "script": script,
-        "policy": f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'",
-    }
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def _warnings(reports: Sequence[Report], questions: dict[tuple[str, str], dict[int, Row]]) -> list[str]:
@@ -210,11 +152,7 @@ def _limit(questions: int, runs: int) -> int:
     return min(max(room // texts, _SHORTEST), _LONGEST)
 
 
-def _size(text: str) -> int:
-    return len(escape(text).encode())
-
-
-def _asked(name: tuple[str, str], rows: dict[int, Row], runs: int, cutter: _Cutter) -> _Asked:
+def _asked(name: tuple[str, str], rows: dict[int, Row], runs: int, cutter: Cutter) -> _Asked:
     known = list(rows.values())
     rated = [row for row in known if row.outcome != "not_rated"]
     differ = len({round(row.value, 6) for row in rated}) > 1
@@ -229,7 +167,7 @@ def _asked(name: tuple[str, str], rows: dict[int, Row], runs: int, cutter: _Cutt
     )
 
 
-def _run(row: Row | None, cutter: _Cutter) -> _Run:
+def _run(row: Row | None, cutter: Cutter) -> _Run:
     if row is None:
         return _Run(None, "–")
     return _Run(
