@@ -44,7 +44,7 @@ def ask(
     effort: EffortName = "low",
     model: Model = None,
     config: Config = CONFIG,
-    trace: Annotated[bool, typer.Option("--trace", help="Show how the research went.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Show how the research or the recall went.")] = False,
     as_json: Json = False,
 ) -> None:
     """Answer a question from a memory or a file, citing turns; from the sample when there is neither."""
@@ -54,6 +54,7 @@ def ask(
     from stitchjam.data.console import working
     from stitchjam.data.sample import load_data
     from stitchjam.optimizers.report import answer_lines, trace_lines, usage_line, usage_rows
+    from stitchjam.optimizers.show_trace import recall_json, recall_lines
     from stitchjam.programs.artifact import open_program
     from stitchjam.programs.step import settings_for
     from stitchjam.programs.systems import asker
@@ -66,6 +67,11 @@ def ask(
     with replies(None), settings_for(bindings), metered() as ledger, working(sys.stderr, "asking"):
         found = asker(chosen)(question=question, store=store)
     value = {"answer": found.answer.model_dump(), "context": found.context.model_dump(), "usage": usage_rows(ledger)}
-    lines = answer_lines(found.answer, store, found.context)
-    result(as_json, value, *lines, *(trace_lines(found.context) if trace else ()))
+    lines: list[object] = [*answer_lines(found.answer, store, found.context)]
+    if trace:
+        lines += trace_lines(found.context)
+    if trace and "recall" in found:
+        value["recall"] = recall_json(found.recall, found.context)
+        lines += recall_lines(value["recall"])
+    result(as_json, value, *lines)
     say(usage_line(ledger))

@@ -1,4 +1,4 @@
-"""Commands on a memory: ingest, search, show, verify, forget, stats."""
+"""Commands on a memory: ingest, search, verify, forget, stats."""
 
 import sys
 from collections.abc import Iterable
@@ -118,37 +118,6 @@ def search(
         return result(as_json, value, *session_lines(found))
     hits = store.search(query, k, where, neighbours)
     result(as_json, [hit.turn.model_dump() | {"score": hit.score} for hit in hits], *hit_lines(hits))
-
-
-@app.command()
-def show(
-    name: Annotated[
-        str | None, typer.Argument(help="Id of a session, or of a turn in it. [default: list all sessions]")
-    ] = None,
-    memory: MemoryPath = None,
-    as_json: Json = False,
-) -> None:
-    """List the sessions of a memory, or read one."""
-    from stitchjam.optimizers.show import overview_table, turn_lines
-
-    store = open_disk(memory).store
-    if name is None:
-        rows = store.overview()
-        return result(as_json, rows, overview_table(rows))
-    session = store.session(_session_of(name, store))
-    result(as_json, session.model_dump(), f"{session.id}  {session.time}", *turn_lines(session.turns))
-
-
-def _session_of(name: str, store: Any) -> str:
-    """The session of that id, or of the turn with that id of ours or of its source."""
-    if name in store.session_times:
-        return name
-    found = {turn.session_id for turn in store.turns if name in (turn.id, turn.external_id)}
-    if len(found) > 1:
-        raise UsageError(f"{name!r} is in several sessions: {', '.join(sorted(found))}; name one of these")
-    if not found:
-        raise UsageError(f"there is no session and no turn {name!r}; `stitchjam show` lists the sessions")
-    return found.pop()
 
 
 @app.command()

@@ -216,7 +216,7 @@ def bearing(store: Store, labels: Collection[str]) -> NDArray[np.bool_]:
     return np.zeros(store.size, dtype=bool) if mask is None else mask
 
 
-def _order(density: NDArray[np.float32], similarity: NDArray[np.float32], alone: bool) -> Iterator[tuple[int, By]]:
+def _order(density: NDArray[np.float32], similarity: NDArray[np.float32], alone: bool = False) -> Iterator[tuple[int, By]]:
     """Positions by label density (ties by similarity) and by similarity, one each in turns, each once.
 
     `alone`: first all that have a label of the intent, then the others.
