@@ -196,18 +196,17 @@ def timeline_lines(shown: Told) -> Iterator[Any]:
 def _line(row: Noted, before: str, width: int) -> Text:
     turn, note, topic = row.turn, row.note, row.topic
     if note is None:
-        said = f"□ {'-':>{width}} no note  [{place(turn)}] {turn.speaker}: {turn.text}"
-        return Text(_safe(said)[: _TEXT + 40], style="dim")
-    line = Text("■ " if topic else "□ ", style=colour(topic.number) if topic else "")
+        said = _safe(f"[{place(turn)}] {turn.speaker}: {turn.text}")[:_TEXT]
+        return Text(f"□ {'-':>{width}} no note  {said}", style="dim")
+    hue = colour(topic.number) if topic else "dim"
+    line = Text("").append("■ " if topic else "□ ", style=hue)
     line.append(f"{topic.number if topic else '-':>{width}} {'' if row.move == 'continue' else row.move:<8} ")
     if topic and topic.id != before:
-        line.append(f"{_safe(topic.name)}  ", style=f"bold {colour(topic.number)}")
-    line.append(f"{_safe(f'[{place(turn)}] {turn.speaker}')}: ", style="default")
-    line.append(_safe(f"{note.act} {note.target}".strip()), style="bold default")
-    line.append(_safe(f": {note.summary[:_TEXT]}" if note.summary else ""), style="default")
-    if row.replaced_by:
-        line.append("  (decided otherwise later)", style="italic default")
-    return line
+        line.append(f"{_safe(topic.name)}  ", style=f"bold {hue}")
+    line.append(f"{_safe(f'[{place(turn)}] {turn.speaker}')}: ")
+    line.append(_safe(f"{note.act} {note.target}"), style="bold")
+    line.append(_safe(f": {note.summary[:_TEXT]}" if note.summary else ""))
+    return line.append("  (decided otherwise later)", style="italic") if row.replaced_by else line
 
 
 def colour(number: int) -> str:

@@ -1,4 +1,4 @@
-"""Turns how a question was recalled into lines for people: the intent that was read, and why turns were taken or not."""
+"""Turns how a question was recalled into lines for people: the intent that was read, why turns were taken or not."""
 
 from collections.abc import Mapping
 from typing import Any
