@@ -12,6 +12,8 @@ from stitchjam.backends import bindings as bindings_module
 from stitchjam.backends.bindings import Bindings
 from stitchjam.backends.scripted import scripted_lm
 from stitchjam.data.errors import UsageError
+from stitchjam.data.intents.matching import standing
+from stitchjam.data.intents.records import Intent
 from stitchjam.optimizers.noted import told
 from stitchjam.optimizers.pages.drawing import COLOURS
 from stitchjam.optimizers.show_notes import label_json, label_turns, timeline_lines
@@ -297,3 +299,9 @@ def test_ask_with_trace_tells_how_it_recalled(trip, monkeypatch):
 def test_lines_of_a_timeline_have_the_colours_of_its_page():
     lines = [line for line in timeline_lines(told(store_of(TRIP))) if getattr(line, "spans", ())]
     assert [str(line.spans[0].style) for line in lines[:4]] == [COLOURS[1]] * 3 + [COLOURS[2]]
+
+
+def test_a_turn_of_another_memory_has_no_place():
+    store, other = store_of(TRIP), store_of(TALK).turns[0]
+    with pytest.raises(UsageError, match="is not in this memory"):
+        standing(other, "boat", Intent(), store)

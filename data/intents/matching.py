@@ -153,12 +153,11 @@ def standing(
         raise UsageError(f"turn {turn.id} is not in this memory; name one that is there")
     scores = _scores(request, intent, store, without, trusted)
     order = enumerate(_order(scores.density, scores.similarity), 1)
-    place, by = next((number, by) for number, (one, by) in order if one == at)
+    found: tuple[int, By] = next((number, by) for number, (one, by) in order if one == at)
     # The same keys as `_order`: ties go by position, which is how a stable sort breaks them.
     by_intent = np.lexsort((-scores.similarity, -scores.density))
     return Standing(
-        place,
-        by,
+        *found,
         _rank(by_intent, at) if scores.density[at] > 0 else None,
         _rank(np.argsort(-scores.similarity, kind="stable"), at),
         scores.borne(at),
