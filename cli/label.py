@@ -101,7 +101,7 @@ def labelling(
     bindings = open_bindings(config, model, say)
     with resumable("turns that are labelled are kept"), settings_for(bindings), metered(budget=budget) as ledger:
         try:
-            with counts_shown(sys.stderr) as tick:
+            with counts_shown(sys.stderr, lines=True) as tick:
 
                 def run(disk: Any, stitcher: Any, name: str, limit: int | None = None, finish: bool = True) -> Any:
                     done = label_memory(

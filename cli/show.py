@@ -66,10 +66,10 @@ def show(
 
 
 def _sessions(store: Any, name: str | None, as_json: bool) -> None:
-    from stitchjam.optimizers.show import overview_table, turn_lines
+    from stitchjam.optimizers.show import overview_rows, overview_table, turn_lines
 
     if name is None:
-        rows = store.overview()
+        rows = overview_rows(store)
         return result(as_json, rows, overview_table(rows))
     session = store.session(_session_of(name, store))
     result(as_json, session.model_dump(), f"{session.id}  {session.time}", *turn_lines(session.turns))

@@ -109,19 +109,6 @@ class Store:
         """Event time by session id, oldest first; "" where it is not known."""
         return self._shelf.session_times()
 
-    def overview(self) -> list[dict[str, Any]]:
-        """One row a session: id, time, number of turns, speakers, and how it begins."""
-        return [
-            {
-                "session": session.id,
-                "time": session.time,
-                "turns": len(session.turns),
-                "speakers": ", ".join(dict.fromkeys(turn.speaker for turn in session.turns)),
-                "begins": session.turns[0].text[:80],
-            }
-            for session in self.sessions
-        ]
-
     def turn(self, turn_id: str) -> Turn:
         """The turn of that id.
 

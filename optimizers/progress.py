@@ -48,12 +48,16 @@ def progress_shown(stream: IO[str], totals: Mapping[str, int]) -> Iterator[Tick]
 
 
 @contextmanager
-def counts_shown(stream: IO[str]) -> Iterator[Callable[[str, int, int], None]]:
+def counts_shown(stream: IO[str], lines: bool = False) -> Iterator[Callable[[str, int, int], None]]:
     """A function to call with what is being done, how much of it is through, and how much there is.
 
-    On a terminal it moves a bar for each kind of work; elsewhere nothing is shown, since such work takes seconds.
+    On a terminal it moves a bar for each kind of work; elsewhere nothing is shown, since most such work takes seconds.
+    `lines`: what takes minutes writes a line there each time.
     """
     console = Console(file=stream, soft_wrap=True, highlight=False)
+    if lines and not console.is_terminal:
+        yield lambda what, done, total: console.print(printable(f"{what}  {done:>4}/{total}"), markup=False)
+        return
     bars = Progress(
         TextColumn("{task.description:9}"),
         BarColumn(),

@@ -8,10 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from stitchjam.data.records import Turn
-from stitchjam.data.store import Hit, SessionHit
+from stitchjam.data.store import Hit, SessionHit, Store
 from stitchjam.data.text import one_line, printable
 
-__all__ = ["hit_lines", "overview_table", "session_lines", "stats_tables", "table", "turn_lines"]
+__all__ = ["hit_lines", "overview_rows", "overview_table", "session_lines", "stats_tables", "table", "turn_lines"]
 
 _NOTHING = "nothing was found; use other words or fewer filters. Turns without an event time lie in no period"
 
@@ -34,6 +34,20 @@ def session_lines(hits: Sequence[SessionHit]) -> list[str]:
 def turn_lines(turns: Iterable[Turn]) -> list[str]:
     """The turns of a session in full."""
     return [f"[{turn.external_id or turn.id}] {turn.speaker}: {turn.text}" for turn in turns]
+
+
+def overview_rows(store: Store) -> list[dict[str, Any]]:
+    """One row a session: id, time, number of turns, speakers, and how it begins."""
+    return [
+        {
+            "session": session.id,
+            "time": session.time,
+            "turns": len(session.turns),
+            "speakers": ", ".join(dict.fromkeys(turn.speaker for turn in session.turns)),
+            "begins": session.turns[0].text[:80],
+        }
+        for session in store.sessions
+    ]
 
 
 def overview_table(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -23,6 +23,8 @@ from stitchjam.data.tokens import count_tokens
 
 __all__ = ["By", "LeftOut", "Limits", "Matched", "Ranked", "Standing", "match_intent", "standing"]
 
+_NO_ORDER = "its labels are no better than chance in this memory"
+_TOO_FEW = "too few turns have a label, or all the same"
 By = Literal["intent", "similarity"]
 LeftOut = Literal["", "tokens", "k"]  # taken; did not fit the budget; `k` turns were taken before it
 
@@ -195,8 +197,8 @@ def _masks(
             said[facet] = "switched off"
         elif not labels:
             said[facet] = "not determined by the request"
-        elif store.notebook.structure[facet] < trusted:
-            said[facet] = "its labels are no better than chance in this memory, so they do not count"
+        elif (found := store.notebook.structure[facet]) < trusted:
+            said[facet] = (_NO_ORDER if found else _TOO_FEW) + ", so they do not count"
         else:
             mask = bearing(store, labels)
             count = int(mask.sum())
@@ -210,12 +212,14 @@ def _masks(
 
 def bearing(store: Store, labels: Collection[str]) -> NDArray[np.bool_]:
     """Which turns bear one of these labels, by position."""
-    known = [one for one in labels if store.notebook.bearers([one])]
-    mask = store.mask(Filter(labels=known)) if known else None
+    known = {store.notebook.bank.canonical(one) for one in labels if store.notebook.bearers([one])}
+    mask = store.mask(Filter(labels=sorted(known))) if known else None
     return np.zeros(store.size, dtype=bool) if mask is None else mask
 
 
-def _order(density: NDArray[np.float32], similarity: NDArray[np.float32], alone: bool = False) -> Iterator[tuple[int, By]]:
+def _order(
+    density: NDArray[np.float32], similarity: NDArray[np.float32], alone: bool = False
+) -> Iterator[tuple[int, By]]:
     """Positions by label density (ties by similarity) and by similarity, one each in turns, each once.
 
     `alone`: first all that have a label of the intent, then the others.
