@@ -35,7 +35,9 @@ __all__: list[str] = []
 
 EVAL_HELP = "Score a program on questions with gold answers and evidence, or search on the evidence alone."
 SYSTEM_HELP = (
-    "program: that of --program. closed_book, full_context, bm25, hybrid, researcher: what to compare with. "
+    "program: that of --program. closed_book, full_context, bm25, hybrid, researcher: what to compare with. stitch: "
+    "recall by intent, in memories that `label` made; also 'stitch no-scope', 'no-event', 'no-entity', "
+    "'similarity-only'; released: as the authors' code does. "
     "search: how much evidence search finds, without a model."
 )
 MetricOf = Annotated[

@@ -19,6 +19,7 @@ from stitchjam.programs.judge import JUDGES
 from stitchjam.programs.render import claim_line, quoted, within
 from stitchjam.programs.step import Program, as_step
 from stitchjam.programs.stitch.recall import ABLATIONS, IntentRecall, StitchAgent
+from stitchjam.programs.stitch.released import ReleasedAgent
 from stitchjam.programs.stitch.stitcher import Stitcher
 from stitchjam.signatures.answer import AnswerFromKnowledge
 
@@ -91,6 +92,7 @@ SYSTEMS: Mapping[str, Callable[[Effort, int, int], Program]] = MappingProxyType(
         "hybrid": lambda effort, k, tokens: OneShot(k=k),
         "researcher": lambda effort, k, tokens: MemoryAgent(Researcher(effort)),
         "stitch": lambda effort, k, tokens: StitchAgent(),
+        "released": lambda effort, k, tokens: ReleasedAgent(),
         **{f"stitch {ablate}": _ablated(ablate) for ablate in ABLATIONS if ablate},
     }
 )

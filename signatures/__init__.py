@@ -7,6 +7,7 @@ import dspy
 from stitchjam.signatures.answer import AnswerFromKnowledge, AnswerQuestion
 from stitchjam.signatures.jam import BrowseSource, ComposeContext, JudgeSufficiency, PlanFirst, PlanNext
 from stitchjam.signatures.judge import JudgeAnswer, MatchCandidates
+from stitchjam.signatures.released import FocusRoles, JudgeUseful, SelectLabels
 from stitchjam.signatures.stitch import (
     DetectScope,
     LabelTurn,
@@ -36,8 +37,10 @@ STEPS: dict[str, type[dspy.Signature]] = {
         BrowseSource,
         ComposeContext,
         DetectScope,
+        FocusRoles,
         JudgeAnswer,
         JudgeSufficiency,
+        JudgeUseful,
         LabelTurn,
         MatchCandidates,
         MergeLabels,
@@ -46,6 +49,7 @@ STEPS: dict[str, type[dspy.Signature]] = {
         RankTurns,
         ReadIntent,
         SeedVocabulary,
+        SelectLabels,
         TypeEntities,
         TypeEvent,
         WriteGist,

@@ -3,9 +3,14 @@
 import re
 from itertools import count
 
+import dspy
+
 from stitchjam.backends.scripted import ScriptedCall, scripted_lm
 from stitchjam.data.ids import build_session
+from stitchjam.data.index.encoders import open_encoder
+from stitchjam.data.intents.notebook import Notebook
 from stitchjam.data.records import History
+from stitchjam.programs.stitch.stitcher import FusedStitcher
 
 SEEDS = {
     "events": [{"name": name, "meaning": ""} for name in ("asks", "proposes", "decides", "reports")],
@@ -83,3 +88,15 @@ SCRIPTS = {"seed_vocabulary": SEEDS, "merge_labels": {"same": []}, "label_turn":
 def attentive(**scripts):
     """A model that answers all steps of labelling; other scripts take the place of its own."""
     return scripted_lm(SCRIPTS | scripts, f"attentive-{next(_count)}")  # a cache must not mix up two of them
+
+
+def labelled(history, lm, stitcher=None, notebook=None):
+    """The notebook that labelling all turns of a history gives."""
+    stitcher, notebook = stitcher or FusedStitcher(), notebook or Notebook(open_encoder("static"))
+    known = {"first": history.turns[:50], "program": stitcher.fingerprint}
+    with dspy.context(lm=lm):
+        for session in history.sessions:
+            for at, turn in enumerate(session.turns):
+                before = session.turns[max(0, at - 2) : at]
+                notebook.add(stitcher(turn=turn, notebook=notebook, before=before, **known).entry)
+    return notebook

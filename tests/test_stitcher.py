@@ -2,12 +2,10 @@
 
 import dspy
 import pytest
-from stitching import attentive, history_of, read, said
+from stitching import attentive, history_of, labelled, read, said
 
 from stitchjam.data.disk.store import DiskStore
 from stitchjam.data.errors import BackendError, UsageError
-from stitchjam.data.index.encoders import open_encoder
-from stitchjam.data.intents.notebook import Notebook
 from stitchjam.data.store import Store
 from stitchjam.data.tokens import count_tokens
 from stitchjam.programs.memory import Memory
@@ -22,18 +20,6 @@ TRIP = history_of(
     "trip: we decide on the hotel Lux",
     "trip: no, we decide on the hotel Rex",
 )
-
-
-def labelled(history, lm, stitcher=None, notebook=None):
-    """The notebook that labelling all turns of a history gives."""
-    stitcher, notebook = stitcher or FusedStitcher(), notebook or Notebook(open_encoder("static"))
-    known = {"first": history.turns[:50], "program": stitcher.fingerprint}
-    with dspy.context(lm=lm):
-        for session in history.sessions:
-            for at, turn in enumerate(session.turns):
-                before = session.turns[max(0, at - 2) : at]
-                notebook.add(stitcher(turn=turn, notebook=notebook, before=before, **known).entry)
-    return notebook
 
 
 def shown(notebook):

@@ -4,6 +4,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from typing import Any
 
 from stitchjam.data.index.encoders import Encoder
 from stitchjam.data.intents.bank import LabelBank
@@ -115,6 +116,12 @@ class Notebook:
             return tuple(one for one in known if one in self.bank.labels)  # its maker may be forgotten
 
         return Intent(scopes=now(intent.scopes), events=now(intent.events), entities=now(intent.entities))
+
+    def __copy__(self) -> "Notebook":
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Notebook":
+        return self  # optimizers copy examples; labelling does not change the notebook that it is shown
 
     def _merge(self, old: str, into: str) -> None:
         if old != into:
