@@ -16,7 +16,8 @@ from stitchjam.data.worlds.folder import World
 from stitchjam.data.worlds.query import fits
 from stitchjam.data.worlds.records import Fact, TurnGold, WorldQuestion, session_of
 from stitchjam.data.worlds.sentences import EVENTS
-from stitchjam.programs.render import claim_line, quoted, turn_line
+from stitchjam.programs.render import NOTHING, claim_line, clip, quoted, turn_line
+from stitchjam.programs.stitch.view import clean
 
 __all__ = ["STEPS", "step_rows"]
 
@@ -24,7 +25,9 @@ _BEFORE = 6  # turns shown before the one that is labelled
 _SCOPES = 8  # candidates for a scope
 _CITED = 3  # lines that an answer names, at most
 _SHOWN = 8  # lines of evidence at most, where the evidence itself is not longer
-_NEW, _NONE = "new", "none"
+_SEEN = 2  # of them, for the steps of labelling
+_TYPES, _LONGEST = 2, 39  # types of a turn, and characters of the name of a topic
+_NONE = "none"
 _PRONOUN = re.compile(r"\b(it|its|she|he|this|that|they|them|whole thing)\b", re.IGNORECASE)
 _NOT_THERE = {"sources": [], "answer": NOT_MENTIONED}
 Pair = tuple[dict[str, Any], dict[str, Any]]
@@ -69,38 +72,54 @@ def _lines(turns: Iterable[Turn]) -> str:
 
 
 def _said(one: _Labelled) -> dict[str, Any]:
-    return {"before": _lines(one.before), "turn": turn_line("now", one.turn)}
+    return {"before": "\n".join(map(_turn, one.before[-_SEEN:])) or NOTHING, "turn": _turn(one.turn)}
+
+
+def _turn(turn: Turn) -> str:
+    return f"{clip(turn.speaker, 60)}: {clean(turn.text)}"
 
 
 def _scopes(world: World) -> Iterator[Pair]:
-    """Which of the newest scopes a turn belongs to, or a new one."""
+    """Which of the newest scopes a turn belongs to, or none of them; the one that was last is marked."""
     recent: deque[str] = deque(maxlen=_SCOPES)
     for one in _labelled(world):
         scope = one.gold.scope
         if not scope:
             continue
-        candidates = sorted(recent)
-        shown = "\n".join(f"c{number} | {name}" for number, name in enumerate(candidates, 1))
-        label = f"c{candidates.index(scope) + 1}" if scope in candidates else _NEW
-        yield _said(one) | {"candidates": shown}, {"scope": label}
+        names, last = sorted(recent), recent[-1] if recent else ""
+        shown = _options("c", [f"{name} | now" if name == last else name for name in names])
+        picked = f"c{names.index(scope) + 1}" if scope in names else _NONE
+        yield {"scopes": shown, **_said(one)}, {"topic": _name(scope), "scope": picked}
         if scope in recent:
             recent.remove(scope)
         recent.append(scope)
 
 
 def _events(world: World) -> Iterator[Pair]:
-    """What a turn does; the labels are those that worlds know."""
-    labels = sorted(set(EVENTS.values()))
+    """What a turn does, where it does one thing; the types are those that worlds know."""
+    names = sorted(set(EVENTS.values()))
     for one in _labelled(world):
-        yield _said(one) | {"labels": labels}, {"events": list(one.gold.events)}
+        if len(one.gold.events) == 1:
+            yield {"events": _options("e", names), **_said(one)}, {"event": f"e{names.index(one.gold.events[0]) + 1}"}
 
 
 def _types(world: World) -> Iterator[Pair]:
-    """Which types of entities a turn is about."""
-    labels = sorted({name for one in _labelled(world) for name in one.gold.types})
+    """Which types of things a turn is about, where they are no more than the step may name."""
+    names = sorted({name for one in _labelled(world) for name in one.gold.types})
     for one in _labelled(world):
-        if one.gold.types:
-            yield _said(one) | {"labels": labels}, {"types": list(one.gold.types)}
+        if 0 < len(one.gold.types) <= _TYPES:
+            picked = [f"k{names.index(name) + 1}" for name in one.gold.types]
+            yield {"entities": _options("k", names), "turn": _turn(one.turn)}, {"entities": picked}
+
+
+def _options(letter: str, names: Sequence[str]) -> str:
+    """Candidates as labelling shows them, one a line."""
+    return "\n".join(f"{letter}{number} | {name}" for number, name in enumerate(names, 1)) or NOTHING
+
+
+def _name(scope: str) -> str:
+    """A scope as the name of a topic, which is cut at a word."""
+    return " ".join(scope.split())[:_LONGEST].rpartition(" ")[0] if len(scope) > _LONGEST else scope
 
 
 def _references(world: World) -> Iterator[Pair]:

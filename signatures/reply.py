@@ -84,10 +84,16 @@ _ACTS = {word: act for act, words in _ACT_OF.items() for word in words.split()}
 
 
 def cut(limit: int) -> BeforeValidator:
-    """One line of at most so many characters: null is nothing, and what is longer is cut, so that the rest counts."""
+    """One line of at most so many characters: null is nothing, and what is longer is cut, so that the rest counts.
+
+    A decoder that holds a model to the limit cuts within a word, and may end in any sign: the last word goes then.
+    """
 
     def shorten(value: Any) -> Any:
-        return "" if value is None else " ".join(value.split())[:limit] if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return "" if value is None else value
+        line = " ".join(value.split())
+        return line if len(line) < limit else line[:limit].rpartition(" ")[0].rstrip(" ,;:-") or line[:limit]
 
     return BeforeValidator(shorten)
 

@@ -243,7 +243,11 @@ def test_a_spent_budget_exits_6_and_the_same_command_goes_on(run, script, small)
     [
         (["ask", "x"], 2, "stitchjam init"),
         (["eval"], 2, "stitchjam init"),
-        (["ask", "x", "--program", "oracle"], 2, "none of answer_judge, answerer, candidate_judge, memory_agent"),
+        (
+            ["ask", "x", "--program", "oracle"],
+            2,
+            "none of answer_judge, answerer, candidate_judge, intent_recall",
+        ),
         (["eval", "--metric", "f2"], 2, "unknown metric 'f2'"),
         (["eval", "--metric", "end"], 2, "it scores: memory_agent"),
         (["compile", "--metric", "end"], 2, "it scores: memory_agent"),

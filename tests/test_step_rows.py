@@ -119,13 +119,25 @@ def test_rows_fit_the_signature_of_their_step(rows, step):
         assert reply.model_validate(outputs).model_dump() == outputs
 
 
-def test_the_steps_with_signatures_are_those_that_the_researcher_and_the_answerer_share():
-    assert SIGNED == ["answer_question", "browse_source", "judge_sufficiency"]
+def test_the_steps_with_signatures_are_those_that_the_programs_share():
+    assert SIGNED == [
+        "answer_question",
+        "browse_source",
+        "detect_scope",
+        "judge_sufficiency",
+        "type_entities",
+        "type_event",
+    ]
 
 
 def test_labels_in_outputs_name_lines_of_the_inputs(rows):
     for inputs, outputs in rows["detect_scope"]:
-        assert outputs["scope"] == "new" or outputs["scope"] in labels(inputs["candidates"])
+        assert outputs["scope"] == "none" or outputs["scope"] in labels(inputs["scopes"])
+        assert 0 < len(outputs["topic"]) < 40
+    for inputs, outputs in rows["type_event"]:
+        assert outputs["event"] in labels(inputs["events"])
+    for inputs, outputs in rows["type_entities"]:
+        assert outputs["entities"] and set(outputs["entities"]) <= set(labels(inputs["entities"]))
     for inputs, outputs in rows["browse_source"]:
         assert set(outputs["lines"]) <= set(labels(inputs["source"]))
     for inputs, outputs in rows["judge_sufficiency"]:
@@ -135,13 +147,12 @@ def test_labels_in_outputs_name_lines_of_the_inputs(rows):
     for inputs, outputs in rows["answer_question"]:
         assert bool(outputs["sources"]) == (outputs["answer"] != NOT_MENTIONED) and len(outputs["sources"]) <= 3
         assert set(outputs["sources"]) <= set(labels(inputs["context"]))
-    for step, name in (("type_event", "events"), ("type_entities", "types"), ("group_session", "groups")):
-        for inputs, outputs in rows[step]:
-            assert outputs[name] and set(outputs[name]) <= set(inputs["labels"])
+    for inputs, outputs in rows["group_session"]:
+        assert outputs["groups"] and set(outputs["groups"]) <= set(inputs["labels"])
 
 
 def test_events_that_turns_do_are_those_that_worlds_know(rows):
-    found = {event for _, outputs in rows["type_event"] for event in outputs["events"]}
+    found = {labels(inputs["events"])[outputs["event"]].partition(" | ")[2] for inputs, outputs in rows["type_event"]}
     assert found <= set(EVENTS.values()) and len(found) > 15
 
 
@@ -150,11 +161,13 @@ def test_a_scope_is_new_exactly_where_no_candidate_is_it(world):
     found = list(step_rows([world], ["detect_scope"]))
     assert len(found) == len(scopes)
     for row, scope in zip(found, scopes, strict=True):
-        names = {label: line.partition(" | ")[2] for label, line in labels(row["inputs"]["candidates"]).items()}
+        text = row["inputs"]["scopes"]
+        names = {label: line.split(" | ")[1] for label, line in labels(text).items()} if "|" in text else {}
         assert len(names) <= 8 and len(set(names.values())) == len(names)
+        assert text.count(" | now") == bool(names)
         label = row["outputs"]["scope"]
-        assert names[label] == scope if label != "new" else scope not in names.values()
-        assert row["inputs"]["turn"].startswith("now | ")
+        assert names[label] == scope if label != "none" else scope not in names.values()
+        assert scope.startswith(row["outputs"]["topic"])
 
 
 def test_words_that_are_resolved_stand_in_the_turn_and_as_many_turns_have_none(rows):

@@ -78,6 +78,9 @@ def test_systems_are_opened_by_name():
         "OneShot",
         "OneShot",
         "MemoryAgent",
+        "StitchAgent",
+        "ReleasedAgent",
+        *["StitchAgent"] * 4,
     ]
     with pytest.raises(UsageError, match="unknown system 'oracle'; choose one of: closed_book, full_context"):
         open_system("oracle")

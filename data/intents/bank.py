@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import islice
 
 import numpy as np
@@ -21,8 +22,8 @@ Twins = tuple[Label, Label, float]
 class _Vectors:
     """One vector a label, by the order in which they came; rows can be rewritten when what is known of one changes."""
 
-    def __init__(self, encoder: Encoder | None):
-        self.encoder = encoder
+    def __init__(self, encoder: Encoder | None, query: Callable[[str], NDArray[np.float32]]):
+        self.encoder, self.query = encoder, query
         self.rows: dict[str, int] = {}
         self.ids: list[str] = []
         self.block = np.zeros((0, encoder.dim if encoder else 1), np.float32)
@@ -55,7 +56,7 @@ class _Vectors:
         """Ids of the most similar labels with their similarity, best first."""
         if not self.ids or self.encoder is None or k < 1:
             return []
-        scores = self.alike(self.encoder.encode_query(text))
+        scores = self.alike(self.query(text))
         best = np.argsort(-scores, kind="stable")[:k]
         return [(self.ids[at], float(scores[at])) for at in best if self.live[at]]
 
@@ -74,7 +75,9 @@ class LabelBank:
         self.gists: dict[str, str] = {}
         self._into: dict[str, str] = {}
         self._aliases: dict[tuple[Facet, str], str] = {}
-        self._vectors = {facet: _Vectors(encoder) for facet in FACETS}
+        # A turn is compared with the labels of all facets, and then with single ones.
+        query = lru_cache(maxsize=8)(encoder.encode_query) if encoder else _no_vector
+        self._vectors = {facet: _Vectors(encoder, query) for facet in FACETS}
         self._recent: dict[Facet, dict[str, None]] = {facet: {} for facet in FACETS}
         self._fresh: dict[Facet, dict[str, None]] = {facet: {} for facet in FACETS}
 
@@ -112,7 +115,7 @@ class LabelBank:
         vectors = self._vectors[self.labels[label_id].facet]
         if vectors.encoder is None:
             return 0.0
-        return float(vectors.block[vectors.rows[label_id]] @ vectors.encoder.encode_query(text))
+        return float(vectors.block[vectors.rows[label_id]] @ vectors.query(text))
 
     def shortlist(self, facet: Facet, text: str, k: int, first: Iterable[str] = ()) -> list[Label]:
         """At most `k` labels to choose from: the given ones, then by turns the nearest to a text and the most recent.
@@ -207,6 +210,10 @@ class LabelBank:
 def same_numbers(one: str, other: str) -> bool:
     """Whether two names hold the same numbers: "day 1" and "day 2" are alike to an encoder, and are not the same."""
     return re.findall(r"\d+", one) == re.findall(r"\d+", other)
+
+
+def _no_vector(text: str) -> NDArray[np.float32]:
+    return np.zeros(1, np.float32)
 
 
 def _key(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from stitchjam.data.index.encoders import Encoder
 from stitchjam.data.intents.bank import LabelBank
 from stitchjam.data.intents.ledger import Ledger
-from stitchjam.data.intents.records import Entry, Facet, Intent, Label, Note
+from stitchjam.data.intents.records import Entry, Facet, Intent, Label, Note, Vocabulary
 from stitchjam.data.intents.structure import structure
 
 __all__ = ["Notebook"]
@@ -23,10 +23,9 @@ class Notebook:
     Args:
         encoder: what nearness of labels goes by.
         entries: what was labelled already, in order.
-        vocabulary: labels that are there before any turn is.
     """
 
-    def __init__(self, encoder: Encoder | None = None, entries: Iterable[Entry] = (), vocabulary: Iterable[Label] = ()):
+    def __init__(self, encoder: Encoder | None = None, entries: Iterable[Entry] = ()):
         self.lock = threading.RLock()
         self.bank, self.ledger = LabelBank(encoder), Ledger()
         self.notes: dict[str, Note] = {}
@@ -34,8 +33,7 @@ class Notebook:
         self._bearers: dict[str, dict[str, None]] = defaultdict(dict)
         self._scope_of: dict[str, str] = {}
         self._structure: tuple[int, Mapping[Facet, float]] = (-1, {})
-        for label in vocabulary:
-            self.bank.add(label)
+        self.vocabulary = Vocabulary()
         for entry in entries:
             self.add(entry)
 
@@ -48,6 +46,13 @@ class Notebook:
     def next_number(self) -> int:
         """The number of the next note."""
         return self.entries[-1].note.number + 1 if self.entries else 0
+
+    def begin(self, vocabulary: Vocabulary) -> None:
+        """Make labels known before the first turn is noted; the entry of that turn brings them along."""
+        with self.lock:
+            self.vocabulary = vocabulary
+            for label in vocabulary.labels:
+                self.bank.add(label)
 
     def add(self, entry: Entry) -> None:
         """Take over what labelling one turn did."""

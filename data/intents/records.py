@@ -22,6 +22,7 @@ __all__ = [
     "Note",
     "Resolved",
     "SEED",
+    "Vocabulary",
 ]
 
 Facet = Literal["scope", "event", "entity"]
@@ -104,6 +105,13 @@ class Note(Record):
     def text(self) -> str:
         """All its words: act, target, summary and what references mean."""
         return ". ".join(filter(None, (self.act, self.target, self.summary, *(one.means for one in self.references))))
+
+
+class Vocabulary(Record):
+    """Labels that a memory starts with, and ids of the turns that they were read from."""
+
+    labels: tuple[Label, ...] = ()
+    seen: tuple[str, ...] = ()
 
 
 class Entry(Record):

@@ -15,7 +15,6 @@ from stitchjam.data.disk.store import DiskStore
 from stitchjam.data.disk.work import Derived
 from stitchjam.data.errors import UsageError
 from stitchjam.data.progress import Tick, quiet
-from stitchjam.data.records import Turn
 from stitchjam.programs.stitch.stitcher import SEED_TURNS, Stitcher
 
 __all__ = ["Labelled", "label_memory"]
@@ -76,16 +75,15 @@ class _Run:
     stitcher: Stitcher
     program: str
     through: int = 0
-    _first: tuple[Turn, ...] = ()
 
     def __call__(self, turn_id: str) -> Derived:
         store, notebook = self.disk.store, self.disk.notes.notebook(self.program)
         turn = store.turn(turn_id)
         near = store.around(turn, self.stitcher.sizes.before)
         before = near[: [one.id for one in near].index(turn_id)]
-        first = () if notebook.size else store.first(SEED_TURNS)
-        seen = {"before": before, "first": first, "program": self.program}
-        entry = self.stitcher(turn=turn, notebook=notebook, **seen).entry
+        if not notebook.entries and not notebook.vocabulary.labels:
+            notebook.begin(self.stitcher.vocabulary(store.first(SEED_TURNS), self.program))
+        entry = self.stitcher(turn=turn, notebook=notebook, before=before, program=self.program).entry
         return Derived(entry.model_dump(mode="json"), entry.note.intent.ids, made=entry.made, merges=entry.merges)
 
     def count(self, total: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import dspy
 
 from stitchjam.data.errors import ModelOutputError
 from stitchjam.data.intents.notebook import Notebook
-from stitchjam.data.intents.records import ACTS, FACETS, Entry, Facet, Label, Merge
+from stitchjam.data.intents.records import ACTS, FACETS, Entry, Facet, Label, Merge, Vocabulary
 from stitchjam.data.records import Turn
 from stitchjam.data.text import normalise
 from stitchjam.programs.contract import digest, identity
@@ -107,24 +107,28 @@ class Stitcher(Program):
         Raises:
             ModelOutputError, BackendError: from the steps that read the turn.
         """
-        seed, made = program or self.fingerprint, ()
-        state = notebook
+        seed, state, start = program or self.fingerprint, notebook, Vocabulary()
         if not notebook.entries:
-            made = self._seeds(first or (turn,), seed)
-            state = Notebook(notebook.bank.encoder, vocabulary=made)
+            start = notebook.vocabulary if notebook.vocabulary.labels else self.vocabulary(first or (turn,), seed)
+            state = Notebook(notebook.bank.encoder)
+            state.begin(start)
         views = [view_of(state, turn, piece, before, self.sizes) for piece in windows(turn, self.sizes.window)]
         readings = [self.labeler(view=view).reading for view in views]
         entry = settle(state, views, readings, self.thresholds, seed)
         due = (notebook.size + 1) % _MERGE_EVERY == 0
         merges = self._merges(notebook) if due else ()
         note = entry.note if self.coreference else entry.note.model_copy(update={"references": ()})
-        seen = tuple(one.id for one in first or (turn,)) if made else ()
-        whole = Entry(note=note, made=(*made, *entry.made), merges=merges, checked=due, seen=seen)
+        made = (*start.labels, *entry.made)
+        whole = Entry(note=note, made=made, merges=merges, checked=due, seen=start.seen)
         return dspy.Prediction(entry=whole)
 
-    def _seeds(self, first: Sequence[Turn], seed: str) -> tuple[Label, ...]:
-        """The vocabulary of a memory, from its first turns; with acts, when a model names few event types."""
-        chosen = first[:SEED_TURNS]
+    def vocabulary(self, first: Sequence[Turn], program: str = "") -> Vocabulary:
+        """The labels that a memory starts with, from its first turns; with acts, when a model names few event types.
+
+        Raises:
+            BackendError: from the step. A reply that cannot be used names no types.
+        """
+        seed, chosen = program or self.fingerprint, first[:SEED_TURNS]
         lines = (f"{clip(turn.speaker, 60)}: {clip(clean(turn.text), _SEED_CLIP)}" for turn in chosen)
         try:
             reply = self.seed_vocabulary(turns="\n".join(within(lines, _SEED_TOKENS)) or NOTHING).reply
@@ -140,7 +144,7 @@ class Stitcher(Program):
         if sum(facet == "event" for facet, _ in labels) < _FEW:
             acts = {("event", normalise(act)): _seed("event", act, "", seed) for act in ACTS if act != "other"}
             labels = acts | labels
-        return tuple(labels.values())
+        return Vocabulary(labels=tuple(labels.values()), seen=tuple(turn.id for turn in chosen))
 
     def _merges(self, notebook: Notebook) -> tuple[Merge, ...]:
         """Labels that mean the same, of those that look alike; none when the step cannot say."""
