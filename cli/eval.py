@@ -165,16 +165,16 @@ def _cases(
 
     if data and not bench:
         raise UsageError("--data is the file or folder of a benchmark; name it with --bench, or give --history")
-    *own, memories = own
+    history, questions, memory, memories = own
     if memories and not bench:
         raise UsageError("--memories are those of a benchmark; name it with --bench, or ask a single one with --memory")
-    if bench and any(own):
+    if bench and (history or questions or memory):
         raise UsageError("--bench brings its own histories and questions; leave out --history, --questions, --memory")
     split, limit, seed = which
     with working(sys.stderr, "reading"):
         if bench:
             return bench_cases(bench, data, split or "all", limit, seed, encoder, memories)
-        return own_cases(*own, split, limit, encoder)
+        return own_cases(history, questions, memory, split, limit, encoder)
 
 
 def _system(system: str, program: str, effort: Any, k: int, tokens: int) -> tuple[str, Any, str]:

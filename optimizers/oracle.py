@@ -124,7 +124,7 @@ def gold_entries(turns: Iterable[Turn], labels: Labels) -> Iterator[Entry]:
     known: set[str] = set()
     for number, turn in enumerate(turns):
         own = labels.get(turn.id, {})
-        names = [(facet, name) for facet in FACETS for name in own.get(facet, ())]
+        names: list[tuple[Facet, str]] = [(facet, name) for facet in FACETS for name in own.get(facet, ())]
         made = {_id(*one): Label(id=_id(*one), facet=one[0], name=one[1]) for one in names if _id(*one) not in known}
         known.update(made)
         note = Note(
@@ -203,8 +203,9 @@ def _damaged(case: _Case, damage: str, rate: float, seed: int) -> Labels:
         return {id: dice.choice(drawn) if dice.random() < rate else case.labels.get(id, {}) for id in ids}
     wrong: dict[str, dict[Facet, tuple[str, ...]]] = {id: {} for id in ids}
     for facet in FACETS:
-        for own, run in groupby(ids, key=lambda id: case.labels.get(id, {}).get(facet, ())):
-            put = dice.choice(drawn).get(facet, ()) if dice.random() < rate else own
+        own = {id: case.labels.get(id, {}).get(facet, ()) for id in ids}
+        for labels, run in groupby(ids, key=own.__getitem__):
+            put = dice.choice(drawn).get(facet, ()) if dice.random() < rate else labels
             for id in run:
                 wrong[id][facet] = put
     return wrong

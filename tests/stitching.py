@@ -2,6 +2,7 @@
 
 import re
 from itertools import count
+from typing import Any
 
 import dspy
 
@@ -85,7 +86,7 @@ STEPWISE = {
 SCRIPTS = {"seed_vocabulary": SEEDS, "merge_labels": {"same": []}, "label_turn": read, **STEPWISE}
 
 
-def attentive(**scripts):
+def attentive(**scripts: Any) -> Any:
     """A model that answers all steps of labelling; other scripts take the place of its own."""
     return scripted_lm(SCRIPTS | scripts, f"attentive-{next(_count)}")  # a cache must not mix up two of them
 

@@ -130,7 +130,7 @@ def test_the_steps_with_signatures_are_those_that_the_programs_share():
     ]
 
 
-def test_labels_in_outputs_name_lines_of_the_inputs(rows):
+def test_labels_of_a_turn_are_among_the_candidates(rows):
     for inputs, outputs in rows["detect_scope"]:
         assert outputs["scope"] == "none" or outputs["scope"] in labels(inputs["scopes"])
         assert 0 < len(outputs["topic"]) < 40
@@ -138,6 +138,9 @@ def test_labels_in_outputs_name_lines_of_the_inputs(rows):
         assert outputs["event"] in labels(inputs["events"])
     for inputs, outputs in rows["type_entities"]:
         assert outputs["entities"] and set(outputs["entities"]) <= set(labels(inputs["entities"]))
+
+
+def test_labels_in_outputs_name_lines_of_the_inputs(rows):
     for inputs, outputs in rows["browse_source"]:
         assert set(outputs["lines"]) <= set(labels(inputs["source"]))
     for inputs, outputs in rows["judge_sufficiency"]:

@@ -22,6 +22,13 @@ TRIP = history_of(
 )
 
 
+def scope_of(notebook, name):
+    """The scope of that name."""
+    found = notebook.bank.find("scope", name)
+    assert found is not None
+    return found
+
+
 def shown(notebook):
     """Scope, move, events, entities, act and target of each note, by name."""
     name = notebook.bank.name
@@ -65,7 +72,7 @@ def test_a_later_decision_replaces_an_earlier_one_and_spans_say_where():
 
 def test_mentions_are_counted_by_scope_and_speaker():
     notebook = labelled(TRIP, attentive())
-    scope = notebook.bank.find("scope", "trip").id
+    scope = scope_of(notebook, "trip").id
 
     told = [(speaker, place, mention.target) for speaker, place, mention in notebook.ledger.told(scope, 5)]
     assert told == [("Ann", 1, "Lux"), ("Ann", 2, "Rex"), ("Ben", 1, "Lux")]
@@ -167,7 +174,7 @@ def test_labels_that_mean_the_same_are_merged_every_50_turns_and_no_turn_is_lost
 
     merges = [merge for entry in notebook.entries for merge in entry.merges]
     assert [call.step for call in lm.engine.calls].count("merge_labels") == 1 and len(merges) >= 1
-    scope = notebook.bank.find("scope", "trip plan")
+    scope = scope_of(notebook, "trip plan")
     assert scope == notebook.bank.find("scope", "trip planning")
     assert len(notebook.bearers([scope.id])) == 60 and len(notebook.notes) == 60
     assert set(notebook.bank.aliases(scope.id)) | {scope.name} == {"trip plan", "trip planning"}
