@@ -12,6 +12,9 @@ from random import Random
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stitchjam.data.errors import UsageError
 from stitchjam.data.intents.matching import Limits, match_intent
 from stitchjam.data.intents.records import FACETS, Entry, Facet, Intent, Label, Note
@@ -67,12 +70,16 @@ class OracleReport(Record):
 
 
 class _Case(NamedTuple):
-    """A history with its questions and the gold labels of its turns; `store` has an index and no notes."""
+    """A history with its questions and the gold labels of its turns; `store` has an index and no notes.
+
+    `alike` is how similar each turn is to a question, by id: it does not depend on labels.
+    """
 
     name: str
     store: Store
     questions: tuple[Question, ...]
     labels: Labels
+    alike: Mapping[str, NDArray[np.float32]]
 
 
 Recalls = dict[tuple[str, str], float]  # evidence recall by history and question
@@ -145,7 +152,11 @@ def gold_entries(turns: Iterable[Turn], labels: Labels) -> Iterator[Entry]:
 def _case(one: LabelledHistory, kinds: Sequence[str]) -> _Case | None:
     questions = tuple(q for q in one.questions if q.evidence and (not kinds or q.kind in kinds))
     labels = {turn_id: _facets(gold) for turn_id, gold in one.labels.items()}
-    return _Case(one.name, Store.of(one.history), questions, labels) if questions else None
+    if not questions:
+        return None
+    store = Store.of(one.history)
+    alike = {question.id: store.index.score(question.text).turns for question in questions}
+    return _Case(one.name, store, questions, labels, alike)
 
 
 def _facets(gold: TurnLabels) -> dict[Facet, tuple[str, ...]]:
@@ -180,7 +191,8 @@ def _recalls(case: _Case, store: Store, plan: Plan, settings: Mapping[str, Any],
     limits, found = Limits(plan.k, plan.tokens, **settings), {}
     for question in case.questions:
         wanted = set(question.evidence)
-        matched = match_intent(question.text, _of(question, case.labels), store, limits, without)
+        intent, alike = _of(question, case.labels), case.alike[question.id]
+        matched = match_intent(question.text, intent, store, limits, without, alike)
         found[case.name, question.id] = len(wanted & {turn.id for turn in matched.turns}) / len(wanted)
     return found
 

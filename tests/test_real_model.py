@@ -14,7 +14,10 @@ from stitchjam.optimizers.recipes import make_recipe
 from stitchjam.optimizers.task import Task
 from stitchjam.programs.answer import Answerer, MemoryAgent, OneShot
 from stitchjam.programs.artifact import load
+from stitchjam.programs.memory import Memory
 from stitchjam.programs.step import settings_for
+from stitchjam.programs.stitch.recall import StitchAgent
+from stitchjam.programs.stitch.stitcher import FusedStitcher, StepwiseStitcher
 
 pytestmark = pytest.mark.model
 
@@ -47,6 +50,20 @@ def test_research_ends_and_forges_nothing(bindings, data):
     score = EndMetric(data.questions, data.store).score(data.questions[1], prediction)
     assert "forged" not in score.why
     assert 1 <= len(prediction.context.rounds) <= 2
+
+
+@pytest.mark.parametrize("labeler", [FusedStitcher, StepwiseStitcher])
+def test_turns_are_labelled_and_recalled_by_intent(bindings, data, tmp_path, labeler):
+    memory = Memory.open(tmp_path / "m", agent=StitchAgent(), labeler=labeler())
+    memory.add(data.store.history.first(2))
+    with settings_for(bindings), metered(budget=Budget(calls=60)):
+        done = memory.label()
+        answer = memory.ask(data.questions[0].text)
+    notebook = memory.store.notebook
+    assert done.done + len(done.failed) == 2 and notebook.size == done.done >= 1
+    assert all(note.scope in notebook.bank.labels for note in notebook.notes.values())
+    assert all(note.span.holds_in(memory.store.turn(note.turn_id)) for note in notebook.notes.values())
+    assert answer.text and {*answer.turn_ids} <= {turn.id for turn in memory.store.turns}
 
 
 def test_compile_saves_an_artifact_that_loads_and_resumes_without_calls(bindings, data, tmp_path):

@@ -111,6 +111,7 @@ def match_intent(
     store: Store,
     limits: Limits = Limits(),
     without: Collection[Facet] = (),
+    similarity: NDArray[np.float32] | None = None,
 ) -> Matched:
     """The turns that fit a request and its intent.
 
@@ -120,8 +121,10 @@ def match_intent(
         store: where.
         limits: how much is recalled.
         without: facets that do not count.
+        similarity: of each turn to the request, where it is known; default: `store.index.score(request).turns`.
     """
-    scores = _scores(request, intent, store, without, limits.trusted)
+    alike = store.index.score(request).turns if similarity is None else similarity
+    scores = _scores(alike, intent, store, without, limits.trusted)
     order = list(islice(_order(scores.density, scores.similarity, limits.alone), 2 * limits.k))
     turns = store.turns_at(at for at, _ in order)
     ranked, left, room = [], limits.tokens, limits.k
@@ -153,7 +156,7 @@ def standing(
     at = store.positions([turn.id]).get(turn.id)
     if at is None:
         raise UsageError(f"turn {turn.id} is not in this memory; name one that is there")
-    scores = _scores(request, intent, store, without, trusted)
+    scores = _scores(store.index.score(request).turns, intent, store, without, trusted)
     order = enumerate(_order(scores.density, scores.similarity), 1)
     found: tuple[int, By] = next((number, by) for number, (one, by) in order if one == at)
     # The same keys as `_order`: ties go by position, which is how a stable sort breaks them.
@@ -177,8 +180,9 @@ def _cost(turn: Turn) -> int:
     return count_tokens(f"{turn.speaker}: {turn.text}") + 1
 
 
-def _scores(request: str, intent: Intent, store: Store, without: Collection[Facet], trusted: float) -> _Scores:
-    similarity = store.index.score(request).turns
+def _scores(
+    similarity: NDArray[np.float32], intent: Intent, store: Store, without: Collection[Facet], trusted: float
+) -> _Scores:
     masks, said = _masks(intent, store, without, trusted)
     density = np.zeros(len(similarity), np.float32)
     for mask in masks.values():
