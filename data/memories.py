@@ -28,12 +28,29 @@ def memory_of_history(folder: Path, history: History, create: bool = True, encod
     if not create and not path.exists():
         raise UsageError(f"{folder} holds no memory of {history.id!r}; label it first: stitchjam label --bench")
     disk = DiskStore(path, encoder, create)
-    known = disk.store.positions(turn.id for turn in history.turns)
-    if disk.store.size > len(known) or (not create and len(known) < len(history.turns)):
-        raise DataError(f"{path} holds other turns than {history.id!r} has; choose another folder for memories")
-    if len(known) < len(history.turns):
-        disk.add_history(history)
+    try:
+        _complete(disk, history, create)
+    except BaseException:
+        disk.close()
+        raise
     return disk
+
+
+def _complete(disk: DiskStore, history: History, create: bool) -> None:
+    wanted = {turn.id for turn in history.turns}
+    known = disk.store.positions(wanted)
+    if disk.store.size > len(known):
+        raise DataError(
+            f"{disk.path} holds other turns than {history.id!r} has here, or more of them; choose another folder for "
+            "memories, or ask for as many turns"
+        )
+    if len(known) < len(wanted) and not create:
+        raise DataError(
+            f"{disk.path} holds {len(known)} of the {len(wanted)} turns that {history.id!r} has here; label the others "
+            "first: stitchjam label --bench"
+        )
+    if len(known) < len(wanted):
+        disk.add_history(history)
 
 
 def _name(history: str) -> str:

@@ -1,6 +1,5 @@
 """Turns a history into positions: where turns stand, the index over them, and what is noted of them."""
 
-import copy
 import threading
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
@@ -15,10 +14,10 @@ from stitchjam.data.index.encoders import open_encoder
 from stitchjam.data.index.ranking import Entry, Index
 from stitchjam.data.intents.notebook import Notebook
 from stitchjam.data.intents.records import Entry as NoteEntry
-from stitchjam.data.records import History, Turn
+from stitchjam.data.records import Filter, History, Turn
 from stitchjam.data.times import seconds
 
-__all__ = ["HistoryShelf", "Shelf", "entry", "require_known", "unknown"]
+__all__ = ["HistoryShelf", "Shelf", "entry", "mask_of", "require_known", "unknown"]
 
 
 class Shelf(Protocol):
@@ -123,9 +122,8 @@ class HistoryShelf:
 
     def noted(self, entries: Iterable[NoteEntry]) -> "HistoryShelf":
         """The same turns and the same index, with other notes."""
-        self.index()
-        other = copy.copy(self)
-        other._notebook, other._entries = None, tuple(entries)
+        other = HistoryShelf(self.history, self._encoder, entries)
+        other._index = self.index()
         return other
 
     def __reduce__(self) -> tuple[type["HistoryShelf"], tuple[History, str, tuple[NoteEntry, ...]]]:
@@ -136,6 +134,28 @@ def entry(turn: Turn, ordinal: int) -> Entry:
     """What the index is told of a turn that stands at `ordinal` in its session."""
     known = seconds(turn.time)
     return Entry(Place(turn.session_id, ordinal, turn.speaker, nan if known is None else known), turn.text)
+
+
+def mask_of(shelf: Shelf, where: Filter) -> Mask:
+    """Which turns a filter lets through, by position.
+
+    Raises:
+        UsageError: it names something that is not there.
+    """
+    columns = shelf.index().columns
+    mask = np.ones(columns.size, dtype=bool)
+    if where.sessions is not None:
+        require_known("session", where.sessions, shelf.session_times())
+        mask &= columns.session_mask(where.sessions)
+    if where.speakers is not None:
+        require_known("speaker", where.speakers, columns.speaker_names)
+        mask &= columns.speaker_mask(where.speakers)
+    if where.after or where.before:
+        mask &= columns.time_mask(seconds(where.after), seconds(where.before))
+    for field in ("sources", "folders", "labels"):
+        if getattr(where, field) is not None:
+            mask &= shelf.mask(field, getattr(where, field))
+    return mask
 
 
 def require_known(kind: str, names: Collection[str], known: Collection[str]) -> None:

@@ -19,8 +19,7 @@ from stitchjam.data.intents.notebook import Notebook
 from stitchjam.data.intents.records import Entry
 from stitchjam.data.readers import read_history
 from stitchjam.data.records import Filter, History, Session, Turn
-from stitchjam.data.shelf import HistoryShelf, Shelf, require_known, unknown
-from stitchjam.data.times import seconds
+from stitchjam.data.shelf import HistoryShelf, Shelf, mask_of, unknown
 
 __all__ = ["Hit", "SessionHit", "Store"]
 
@@ -37,13 +36,17 @@ class Store:
 
     def __init__(self, shelf: Shelf):
         self._shelf = shelf
+        self._hashed: tuple[Notebook | None, int, str] = (None, 0, "")
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """Hash of what it holds: the same turns in the same order within their sessions, and the same notes."""
-        notes = (f"{note.turn_id} {note.model_dump_json()}" for note in self.notebook.notes.values())
-        held = [*sorted(self._shelf.turn_ids()), *sorted(notes)]
-        return sha256("\n".join(held).encode("utf-8", "replace")).hexdigest()
+        notebook, hashed = self.notebook, self._hashed
+        if hashed[0] is not notebook or hashed[1] != notebook.size:  # turns are labelled while it is open
+            notes = (f"{note.turn_id} {note.model_dump_json()}" for note in list(notebook.notes.values()))
+            held = "\n".join([*sorted(self._shelf.turn_ids()), *sorted(notes)])
+            hashed = self._hashed = notebook, notebook.size, sha256(held.encode("utf-8", "replace")).hexdigest()
+        return hashed[2]
 
     @property
     def name(self) -> str:
@@ -235,21 +238,7 @@ class Store:
 
     def mask(self, where: Filter | None) -> Mask | None:
         """Which turns a filter lets through, by position; None for all."""
-        if where is None or where == Filter():
-            return None
-        columns, mask = self._columns, np.ones(self.size, dtype=bool)
-        if where.sessions is not None:
-            require_known("session", where.sessions, self._shelf.session_times())
-            mask &= columns.session_mask(where.sessions)
-        if where.speakers is not None:
-            require_known("speaker", where.speakers, columns.speaker_names)
-            mask &= columns.speaker_mask(where.speakers)
-        if where.after or where.before:
-            mask &= columns.time_mask(seconds(where.after), seconds(where.before))
-        for field in ("sources", "folders", "labels"):
-            if getattr(where, field) is not None:
-                mask &= self._shelf.mask(field, getattr(where, field))
-        return mask
+        return None if where is None or where == Filter() else mask_of(self._shelf, where)
 
     def _position(self, turn_id: str) -> int:
         position = self.positions([turn_id]).get(turn_id)

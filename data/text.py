@@ -3,8 +3,9 @@
 import re
 import string
 import threading
+import unicodedata
 
-__all__ = ["escape", "normalise", "one_line", "printable", "stem", "words"]
+__all__ = ["escape", "name_key", "normalise", "one_line", "printable", "stem", "words"]
 
 # A memory may hold transcripts of LM calls. Field markers of dspy adapters would open or close fields in our prompt,
 # and chat-template tokens are parsed as such by llama.cpp even inside a message.
@@ -54,6 +55,14 @@ def words(text: str) -> list[str]:
 def normalise(text: str) -> str:
     """The words of a text, joined: the form in which answers are compared."""
     return " ".join(words(text))
+
+
+def name_key(name: str) -> str:
+    """The form in which names are compared: case, punctuation and articles do not count, unless there is no more."""
+    if not name.isascii():
+        name = unicodedata.normalize("NFKC", name)
+        name = "".join(" " if unicodedata.category(one).startswith("P") else one for one in name)
+    return normalise(name) or name.strip().casefold()
 
 
 def stem(tokens: list[str]) -> list[str]:

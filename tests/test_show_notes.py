@@ -168,15 +168,15 @@ def test_without_notes_a_question_is_traced_by_similarity_and_without_a_model(pl
 
 def test_what_was_forgotten_is_not_shown(run):
     kitchen = [Said("The kettle is broken.", "kitchen", "open", "reports", ("kettle",), "tell", "kettle")]
-    memory_of(Path(".stitchjam/memory"), (*TRIP, kitchen)).close()
-    assert run("forget", "s2", "--yes")[0] == 0
+    memory_of(Path(".stitchjam/memory"), (kitchen, *TRIP)).close()
+    assert run("forget", "s3", "--yes")[0] == 0
     value = as_json(run("show", "--labels", "--json"))
     names = {row["name"] for rows in value["labels"].values() for row in rows}
     # The gist of "day 1" told of the forgotten turns, so all turns of their topics are to be labelled anew.
     assert names == {"kitchen", "reports", "kettle"} and value["merges"] == []
     rows = as_json(run("show", "--timeline", "--json"))
-    assert [row["external_id"] for row in rows if row["note"]] == ["D3:1"] and "Elm" not in json.dumps(rows)
-    assert run("forget", "s3", "--yes")[0] == 0
+    assert [row["external_id"] for row in rows if row["note"]] == ["D1:1"] and "Elm" not in json.dumps(rows)
+    assert run("forget", "s1", "--yes")[0] == 0
     assert "nothing is labelled yet" in run("show", "--timeline")[2]
 
 

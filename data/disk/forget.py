@@ -13,7 +13,8 @@ from sqlalchemy import Connection, or_, select, update
 
 from stitchjam.data.disk import schema
 from stitchjam.data.disk.database import Database, chunked, delete, get, insert_missing, put, replace
-from stitchjam.data.disk.labels import forget_labels, tainted
+from stitchjam.data.disk.labels import forget_labels, labels_anew, labels_of
+from stitchjam.data.disk.taint import LABEL_TURN, Words, noted, only_in, tainted
 from stitchjam.data.errors import UsageError
 from stitchjam.data.shelf import unknown
 
@@ -161,18 +162,41 @@ def _sessions_of(db: Connection, turns: list[int]) -> list[int]:
 
 def _forget_derived(db: Connection, doomed: list[int], sessions: list[int]) -> None:
     """Remove what was derived from these turns, or from others while it could see them."""
-    items = sorted(tainted(db, _items_of(db, sessions)))
-    forget_labels(db, items)
+    begun = _items_of(db, sessions)
+    words = only_in(db, doomed, begun) if _has_labels(db) else Words()
+    notes = list(noted(db, words=words))
+    items = sorted(tainted(notes, begun))
+    forget_labels(db, items, labels_of(notes))
     for table in (schema.note, schema.memo):
         delete(db, table, table.c.item, items)
     for chunk in chunked(items):
         fresh = {"status": "pending", "attempts": 0, "error": "", "until": 0.0}
         db.execute(update(schema.work).where(schema.work.c.item.in_(chunk)).values(fresh))
     delete(db, schema.work, schema.work.c.item, _ids_of(db, doomed))
+    _stop_labelling(db, words)
+    gone = set(items)
+    for program in sorted({one.program for one in notes if one.item in gone}):
+        labels_anew(db, program, labels_of(one for one in notes if one.program == program))
     db.execute(schema.folder.delete())  # a README tells of all that lies below it
     if doomed:
         db.execute(schema.segment.delete().where(schema.segment.c.last >= min(doomed)))
     _forget_vectors(db, doomed)
+
+
+def _has_labels(db: Connection) -> bool:
+    note = schema.note.c
+    return db.execute(select(note.item).where(note.step == LABEL_TURN).limit(1)).first() is not None
+
+
+def _stop_labelling(db: Connection, words: Words) -> None:
+    """Whoever labels a turn now was shown the notes that go, so what he makes is not kept; errors quote replies."""
+    work = schema.work.c
+    running = (work.step == LABEL_TURN, work.status == "running")
+    db.execute(update(schema.work).where(*running).values(status="pending", attempts=0, until=0.0))
+    failed = db.execute(select(work.item, work.program, work.error).where(work.step == LABEL_TURN, work.error != ""))
+    for row in [row for row in failed if words.within(row.error)]:
+        mine = (work.step == LABEL_TURN, work.item == row.item, work.program == row.program)
+        db.execute(update(schema.work).where(*mine).values(error=""))
 
 
 def _forget_vectors(db: Connection, doomed: list[int]) -> None:

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 from sqlalchemy import Connection, select
@@ -11,6 +11,7 @@ from sqlalchemy import Connection, select
 from stitchjam.data.disk import schema
 from stitchjam.data.disk.database import Database, get
 from stitchjam.data.disk.labels import drop_notes
+from stitchjam.data.disk.taint import LABEL_TURN
 from stitchjam.data.disk.work import StepKey
 from stitchjam.data.errors import DataError
 from stitchjam.data.index.encoders import open_encoder
@@ -18,8 +19,6 @@ from stitchjam.data.intents.notebook import Notebook
 from stitchjam.data.intents.records import Entry
 
 __all__ = ["LABEL_TURN", "Notes", "labelling"]
-
-LABEL_TURN = "label_turn"
 
 
 def labelling(program: str) -> StepKey:
@@ -31,8 +30,8 @@ def labelling(program: str) -> StepKey:
 class _Known:
     """A notebook, the state of the memory that it belongs to, and the number of the last note in it."""
 
-    state: str = ""
-    notebook: Notebook = field(default_factory=Notebook)
+    epoch: int
+    notebook: Notebook
     last: int = 0
 
 
@@ -49,30 +48,39 @@ class Notes:
         Raises:
             DataError: a note cannot be read.
         """
-        with self._lock, self._database.read() as db:
+        with self._database.read() as db:
             program = program or _last(db)
-            # Whatever is forgotten changes the epoch: nothing that was derived from it stays in this process.
-            state = f"{get(db, 'epoch')} {get(db, 'encoder')}"
-            known = self._known.get(program)
-            if known is None or known.state != state:
-                known = self._known[program] = _Known(state, Notebook(open_encoder(get(db, "encoder"))))
-            for number, entry in _entries(db, program, known.last):
-                known.notebook.add(entry)
-                known.last = number
+            known = self._at(program, int(get(db, "epoch")), get(db, "encoder"))
+            # Not under our own lock: whoever holds that of the notebook, since he reads it, may ask us for it.
+            with known.notebook.lock:
+                for number, entry in _entries(db, program, known.last):
+                    known.notebook.add(entry)
+                    known.last = number
             return known.notebook
+
+    def _at(self, program: str, epoch: int, encoder: str) -> _Known:
+        """The notebook of a program as far as it was read, at this epoch or a later one."""
+        with self._lock:
+            known = self._known.get(program)
+            # Whatever is forgotten changes the epoch: nothing that was derived from it stays in this process.
+            if known is None or known.epoch < epoch:
+                known = self._known[program] = _Known(epoch, Notebook(open_encoder(encoder)))
+            return known
 
     def drop(self, program: str) -> None:
         """Remove the notes of a program, so that it labels all turns anew."""
         with self._database.write() as db:
-            drop_notes(db, program, LABEL_TURN)
+            drop_notes(db, program)
 
 
 def _last(db: Connection) -> str:
     """The program that last began to label this memory and has a note in it."""
-    note = schema.note.c
-    noted = set(db.execute(select(note.program).where(note.step == LABEL_TURN).distinct()).scalars())
-    ours = [program for step, program, _ in json.loads(get(db, "steps")) if step == LABEL_TURN and program in noted]
-    return ours[-1] if ours else ""
+    work = schema.work.c
+    for step, program, _ in reversed(json.loads(get(db, "steps"))):
+        done = select(work.item).where(work.step == step, work.program == program, work.status == "done")
+        if step == LABEL_TURN and db.execute(done.limit(1)).first():
+            return program
+    return ""
 
 
 def _entries(db: Connection, program: str, after: int) -> Iterator[tuple[int, Entry]]:

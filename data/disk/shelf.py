@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Select, select
 
 from stitchjam.data.disk import schema
 from stitchjam.data.disk.database import Database, chunked, get
+from stitchjam.data.disk.labels import merged_into
 from stitchjam.data.disk.loading import Loaded, load, places_of
 from stitchjam.data.disk.notes import Notes
 from stitchjam.data.ids import time_order
@@ -151,9 +152,13 @@ class DiskShelf:
         return np.flatnonzero(self.index().columns.session_mask(sessions))
 
     def _of_labels(self, db: Connection, names: Collection[str]) -> NDArray[np.intp]:
-        label, turn = schema.note_label.c, schema.turn.c
-        require_known("label", names, list(db.execute(select(label.label).distinct()).scalars()))
-        labelled = select(turn.number).join(schema.note_label, label.item == turn.id).where(label.label.in_(names))
+        label, turn, now = schema.note_label.c, schema.turn.c, set(names)
+        if now - _labels_there(db, now):  # an id of before a merge, or none
+            now = merged_into(db, now)
+            if now - _labels_there(db, now):
+                borne = set(db.execute(select(label.label).distinct()).scalars())
+                require_known("label", sorted(now), borne.union(db.execute(select(schema.label.c.id)).scalars()))
+        labelled = select(turn.number).join(schema.note_label, label.item == turn.id).where(label.label.in_(now))
         return self._positions(db.execute(labelled).scalars())
 
     def _positions(self, numbers: Iterable[int]) -> NDArray[np.intp]:
@@ -161,6 +166,16 @@ class DiskShelf:
 
     def __reduce__(self) -> tuple[type["DiskShelf"], tuple[Path, int]]:
         return DiskShelf, (self.path, self.generation)
+
+
+def _labels_there(db: Connection, names: Collection[str]) -> set[str]:
+    """Those of some labels that a turn bears, or may bear."""
+    borne, known, there = schema.note_label.c.label, schema.label.c.id, set[str]()
+    for chunk in chunked(names):
+        there.update(db.execute(select(known).where(known.in_(chunk))).scalars())
+    for name in set(names) - there:  # labels of steps that describe none
+        there.update(db.execute(select(borne).where(borne == name).limit(1)).scalars())
+    return there
 
 
 def _turns() -> Select[Any]:

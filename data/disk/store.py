@@ -131,15 +131,15 @@ class DiskStore:
         """Make a step part of the memory: it has work for all that is there and for all that is added."""
         work.register(self.database, key)
 
+    def release(self, key: work.StepKey) -> None:
+        """Give back what workers that died had claimed; see `data.disk.work.release`."""
+        work.release(self.database, key)
+
     def process(
         self, key: work.StepKey, run: work.Run, limit: int | None = None, tick: work.Tick = work.quiet
     ) -> work.Processed:
         """Run a step on the items that wait for it; see `data.disk.work.process`."""
         return work.process(self.database, key, run, limit, tick)
-
-    def release(self, key: work.StepKey) -> None:
-        """Free the items of workers that are gone; see `data.disk.work.release`."""
-        work.release(self.database, key)
 
     def stats(self) -> dict[str, Any]:
         """What is there, what waits, what failed, what was forgotten; sizes in bytes, times in seconds since 1970."""

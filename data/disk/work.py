@@ -6,7 +6,8 @@ do the same; when its worker dies it becomes free again. What fails is tried aga
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -36,6 +37,7 @@ Kind = Literal["turn", "session"]
 Run = Callable[[str], "Derived"]
 Tick = Callable[[str], None]
 MAX_ATTEMPTS = 3
+_AHEAD = 200  # items that are looked up at once
 _LEASE = 1800.0  # seconds after which the item of a worker that said nothing is free again
 
 
@@ -69,6 +71,12 @@ class Processed:
     failed: dict[str, str] = field(default_factory=dict)
 
 
+def release(database: Database, key: StepKey) -> None:
+    """Give back what workers that died had claimed; for a step of which it is sure that no worker is alive."""
+    with database.write() as db:
+        db.execute(update(schema.work).where(_of(key), schema.work.c.status == "running").values(until=0.0))
+
+
 def quiet(item: str) -> None:
     """Show no progress."""
 
@@ -78,11 +86,16 @@ def register(database: Database, key: StepKey) -> None:
     if key.kind not in get_args(Kind):
         raise UsageError(f"a step runs on a 'turn' or a 'session', not on {key.kind!r}")
     table = schema.turn if key.kind == "turn" else schema.session
+    with database.read() as db:
+        steps = json.loads(get(db, "steps"))
+    if list(key) == next((one for one in reversed(steps) if one[0] == key.step), None):
+        return  # it has its work: that of all that was added since came with it
     with database.write() as db:
         steps = json.loads(get(db, "steps"))
+        # Last among the programs of its step: it is the one that began last.
+        put(db, "steps", json.dumps([*(one for one in steps if one != list(key)), key]))
         if list(key) not in steps:
-            put(db, "steps", json.dumps([*steps, key]))
-        _insert(db, key, db.execute(select(table.c.id)).scalars())
+            _insert(db, key, db.execute(select(table.c.id)).scalars())
 
 
 def enqueue(db: Connection, items: Mapping[Kind, Iterable[str]]) -> None:
@@ -110,9 +123,9 @@ def process(
         limit: at most so many items.
         tick: is given each item that is through.
     """
-    processed, started = Processed(), time.time()
+    processed, started, ahead = Processed(), time.time(), deque[str]()
     while limit is None or processed.done + len(processed.failed) < limit:
-        claimed = _claim(database, key, started)
+        claimed = _claim(database, key, started, ahead)
         if claimed is None:
             break
         try:
@@ -121,17 +134,11 @@ def process(
             _settle(database, key, claimed, _failed(f"{type(error).__name__}: {error}"))
             raise
         except BaseException:  # an interrupt or a budget says nothing about the item
-            _settle(database, key, claimed, {"status": "pending", "until": 0.0, "attempts": _UNTRIED})
+            given_back = {"status": "pending", "until": 0.0, "attempts": schema.work.c.attempts - 1}
+            _settle(database, key, claimed, given_back)
             raise
         tick(claimed.item)
     return processed
-
-
-def release(database: Database, key: StepKey) -> None:
-    """Free the items of workers that are gone; only for one who knows that no other works on this step."""
-    running = and_(_of(key), schema.work.c.status == "running")
-    with database.write() as db:
-        db.execute(update(schema.work).where(running).values(status="pending", until=0.0, attempts=_UNTRIED))
 
 
 class _Claimed(NamedTuple):
@@ -141,7 +148,6 @@ class _Claimed(NamedTuple):
     until: float
 
 
-_UNTRIED = schema.work.c.attempts - 1  # an interrupt is no attempt: the item keeps its place in the queue
 _PENDING = {"status": "pending", "attempts": 0, "error": "", "until": 0.0}
 
 
@@ -185,10 +191,9 @@ def _keep(db: Connection, key: StepKey, item: str, derived: Derived) -> None:
     keep_labels(db, item, derived.made, derived.merges)
 
 
-def _claim(database: Database, key: StepKey, started: float) -> _Claimed | None:
-    """The next free item: new ones first, and in the order in which turns or sessions were added."""
+def _claim(database: Database, key: StepKey, started: float, ahead: deque[str]) -> _Claimed | None:
+    """The next free item, in the order in which turns or sessions were added; those that failed come last."""
     now, work = time.time(), schema.work.c
-    table = schema.turn if key.kind == "turn" else schema.session
     died = and_(_of(key), work.status == "running", work.until < now, work.attempts >= MAX_ATTEMPTS)
     free = or_(
         work.status == "pending",
@@ -199,14 +204,25 @@ def _claim(database: Database, key: StepKey, started: float) -> _Claimed | None:
         db.execute(
             update(schema.work).where(died).values(status="failed", error="its worker died each time", until=now)
         )
-        waiting = select(work.item).join(table, table.c.id == work.item).where(_of(key), free)
-        item = db.execute(waiting.order_by(work.attempts, table.c.number).limit(1)).scalar()
-        if item is None:
-            return None
-        claimed = _Claimed(item, now + _LEASE)
-        taken = {"status": "running", "until": claimed.until, "attempts": work.attempts + 1}
-        db.execute(update(schema.work).where(_of(key), work.item == item).values(taken))
-        return claimed
+        taken = {"status": "running", "until": now + _LEASE, "attempts": work.attempts + 1}
+        for item in _waiting(db, key, free, ahead):
+            if db.execute(update(schema.work).where(_of(key), work.item == item, free).values(taken)).rowcount:
+                return _Claimed(item, now + _LEASE)
+    return None
+
+
+def _waiting(db: Connection, key: StepKey, free: Any, ahead: deque[str]) -> Iterator[str]:
+    """Free items in order; some are looked up ahead, for the more wait, the longer it takes to find the first."""
+    work, table = schema.work.c, schema.turn if key.kind == "turn" else schema.session
+    waiting = select(work.item).join(table, table.c.id == work.item).where(_of(key), free)
+    # Not by attempts: an item whose worker was stopped keeps its place, so that a resumed run does the same.
+    in_order = waiting.order_by(work.status == "failed", table.c.number).limit(_AHEAD)
+    while True:
+        if not ahead:
+            ahead.extend(db.execute(in_order).scalars())
+        if not ahead:
+            return
+        yield ahead.popleft()
 
 
 def _of(key: StepKey) -> Any:

@@ -1,11 +1,12 @@
 """Turns notes into what is mentioned, in order, and what was decided and decided anew, each with its span."""
 
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from stitchjam.data.intents.records import Act, Note
 from stitchjam.data.records import Span
-from stitchjam.data.text import normalise
+from stitchjam.data.text import name_key
 
 __all__ = ["Decision", "Ledger", "Mention"]
 
@@ -32,35 +33,42 @@ class Decision:
 
 @dataclass
 class Ledger:
-    """Mentions by scope and speaker, and decisions by scope and entity types, both in the order told."""
+    """Mentions by scope and speaker, and decisions by scope and entity types (sorted), both in the order told."""
 
     mentions: dict[str, dict[str, list[Mention]]] = field(default_factory=lambda: defaultdict(dict))
     decisions: dict[tuple[str, tuple[str, ...]], list[Decision]] = field(default_factory=lambda: defaultdict(list))
-    _named: set[tuple[str, str, str]] = field(default_factory=set)
+    _named: dict[str, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))
     _replaced: dict[str, str] = field(default_factory=dict)
 
     def apply(self, note: Note) -> None:
         """Enter a note whose labels are canonical."""
-        key = normalise(note.target)
-        if not key:
-            return
-        if (note.scope, note.speaker, key) not in self._named:
-            self._named.add((note.scope, note.speaker, key))
+        key, named = name_key(note.target), self._named[note.scope]
+        if key and (note.speaker, key) not in named:
+            named.add((note.speaker, key))
             mention = Mention(note.target, note.act, note.turn_id, note.span)
             self.mentions[note.scope].setdefault(note.speaker, []).append(mention)
-        if note.act in ("decide", "cancel"):
-            self._decide(note)
+        if note.act == "cancel" or (note.act == "decide" and key):
+            self._decide(note, key)
 
-    def _decide(self, note: Note) -> None:
+    def _decide(self, note: Note, key: str) -> None:
+        decided = self.decisions[note.scope, tuple(sorted(note.intent.entities))]
         # Without entity types nothing says that two decisions of a scope are about the same.
-        decided = self.decisions[note.scope, note.intent.entities]
-        if decided and note.intent.entities:
-            last = decided[-1]
-            if normalise(last.target) != normalise(note.target) or note.act == "cancel":
-                last.replaced_by = note.turn_id
-                self._replaced[last.turn_id] = note.turn_id
+        for last in reversed(decided if note.intent.entities else []):
+            if last.replaced_by:  # and so are those before it
+                break
+            if note.act == "cancel" or name_key(last.target) != key:
+                last.replaced_by = self._replaced[last.turn_id] = note.turn_id
         if note.act == "decide":
             decided.append(Decision(note.target, note.turn_id, note.span))
+
+    def drop(self, scopes: Collection[str]) -> None:
+        """Leave out what was entered for some scopes, so that their notes can be entered again under other labels."""
+        for scope in scopes:
+            self.mentions.pop(scope, None)
+            self._named.pop(scope, None)
+        for key in [key for key in self.decisions if key[0] in scopes]:
+            for one in self.decisions.pop(key):
+                self._replaced.pop(one.turn_id, None)
 
     def replaced_by(self, turn_id: str) -> str:
         """The turn that replaced what this one decided, "" when it still holds or decided nothing."""
@@ -71,5 +79,6 @@ class Ledger:
         return [
             (speaker, place, mention)
             for speaker, mentions in self.mentions.get(scope, {}).items()
-            for place, mention in list(enumerate(mentions, 1))[-last:]
+            for start in [max(len(mentions) - last, 0)]
+            for place, mention in enumerate(mentions[start:], start + 1)
         ]

@@ -27,6 +27,7 @@ _NO_ORDER = "its labels are no better than chance in this memory"
 _TOO_FEW = "too few turns have a label, or all the same"
 By = Literal["intent", "similarity"]
 LeftOut = Literal["", "tokens", "k"]  # taken; did not fit the budget; `k` turns were taken before it
+_LOOKED_AT = 50  # turns at least among which those that fit are looked for
 
 
 @dataclass(frozen=True)
@@ -125,13 +126,15 @@ def match_intent(
     """
     alike = store.index.score(request).turns if similarity is None else similarity
     scores = _scores(alike, intent, store, without, limits.trusted)
-    order = list(islice(_order(scores.density, scores.similarity, limits.alone), 2 * limits.k))
+    order = list(islice(_order(scores.density, scores.similarity, limits.alone), max(2 * limits.k, _LOOKED_AT)))
     turns = store.turns_at(at for at, _ in order)
     ranked, left, room = [], limits.tokens, limits.k
     for at, by in order:
         turn = turns.get(at)
         if turn is None:
             continue
+        if not room and len(ranked) >= 2 * limits.k:
+            break
         cost = _cost(turn)
         out: LeftOut = "k" if not room else "tokens" if cost > left else ""
         left, room = (left, room) if out else (left - cost, room - 1)

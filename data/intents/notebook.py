@@ -9,7 +9,7 @@ from typing import Any
 from stitchjam.data.index.encoders import Encoder
 from stitchjam.data.intents.bank import LabelBank
 from stitchjam.data.intents.ledger import Ledger
-from stitchjam.data.intents.records import Entry, Facet, Intent, Label, Note, Vocabulary
+from stitchjam.data.intents.records import Entry, Facet, Intent, Label, Merge, Note, Vocabulary
 from stitchjam.data.intents.structure import structure
 
 __all__ = ["Notebook"]
@@ -65,14 +65,15 @@ class Notebook:
             self.bank.add(label)
         note = entry.note.model_copy(update={"intent": self.canonical(entry.note.intent)})
         self.notes[note.turn_id] = note
-        self._scope_of[note.session_id] = note.scope
+        if note.scope:
+            self._scope_of[note.session_id] = note.scope
         for label_id in note.intent.ids:
             self._bearers[label_id][note.turn_id] = None
             self.bank.use(label_id, note.gist if label_id == note.scope else "")
         self.ledger.apply(note)
-        for merge in entry.merges:
-            self._merge(self.bank.canonical(merge.old), self.bank.canonical(merge.into))
-            self.bank.merge(merge)
+        changed = {scope for merge in entry.merges for scope in self._merge(merge)}
+        if changed:
+            self._enter_again(changed)
         if entry.checked:
             self.bank.checked()
 
@@ -104,8 +105,9 @@ class Notebook:
 
     def last_in(self, scope: str, count: int, events: Iterable[str] = ()) -> list[Note]:
         """The last notes of a scope in order; those that share an event type with `events` come before others."""
-        wanted, near = set(events), islice(reversed(self._bearers.get(scope, {})), 4 * count)
-        notes = [self.notes[turn_id] for turn_id in near]
+        wanted = {self.bank.canonical(one) for one in events}
+        near = islice(reversed(self._bearers.get(self.bank.canonical(scope), {})), 4 * count)
+        notes = [note for note in map(self.of, near) if note]
         ahead = sorted(notes, key=lambda note: not wanted.intersection(note.intent.events))
         return sorted(ahead[:count], key=lambda note: note.number)
 
@@ -128,7 +130,24 @@ class Notebook:
     def __deepcopy__(self, memo: dict[int, Any]) -> "Notebook":
         return self  # optimizers copy examples; labelling does not change the notebook that it is shown
 
-    def _merge(self, old: str, into: str) -> None:
-        if old != into:
-            both = self._bearers[into] | self._bearers.pop(old, {})
-            self._bearers[into] = dict.fromkeys(sorted(both, key=lambda turn_id: self.notes[turn_id].number))
+    def _merge(self, merge: Merge) -> set[str]:
+        """Merge two labels; returns the scopes whose part of the ledger is another now."""
+        old, into = self.bank.canonical(merge.old), self.bank.canonical(merge.into)
+        self.bank.merge(merge)
+        if old == into or self.bank.canonical(old) != into:
+            return set()
+        few, many = sorted((self._bearers.pop(old, {}), self._bearers.pop(into, {})), key=len)
+        many.update(few)  # a type may be borne by half of the memory
+        scope = self.bank.labels[into].facet == "scope"
+        numbers = {turn_id: self.notes[turn_id].number for turn_id in many} if scope else {}
+        self._bearers[into] = dict.fromkeys(sorted(many, key=numbers.__getitem__)) if scope else many
+        decided = {scope for scope, types in self.ledger.decisions if {old, into}.intersection(types)}
+        return {old, into} if scope else decided
+
+    def _enter_again(self, scopes: set[str]) -> None:
+        """Enter the notes of some scopes in the ledger again, under the labels that are in use now."""
+        scopes.discard("")
+        self.ledger.drop(scopes)
+        for scope in sorted({self.bank.canonical(one) for one in scopes}):
+            for note in filter(None, map(self.of, self._bearers.get(scope, {}))):
+                self.ledger.apply(note)

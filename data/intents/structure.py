@@ -5,17 +5,20 @@ do (a question follows a question). Labels of which neither holds say nothing, a
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from random import Random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 
 from stitchjam.data.intents.records import FACETS, Facet, Intent
 
 __all__ = ["TRUSTED", "structure"]
 
 TRUSTED = 4.0  # in standard errors; labels put on at random reach 3.7 in worlds where a turn has several
-_PAIRS = 4_000
 _LEAST = 8
+_MOST = 6  # labels of a turn that count: each doubles what there is to count
 _SPREAD = 1.5  # neighbouring pairs overlap, so they vary more than independent ones
+
+_Labels = frozenset[str]
 
 
 def structure(intents: Iterable[tuple[str, Intent]]) -> dict[Facet, float]:
@@ -29,26 +32,48 @@ def structure(intents: Iterable[tuple[str, Intent]]) -> dict[Facet, float]:
     sessions: dict[str, list[Intent]] = {}
     for session_id, intent in intents:
         sessions.setdefault(session_id, []).append(intent)
-    return {facet: _facet([[frozenset(x.of(facet)) for x in one] for one in sessions.values()]) for facet in FACETS}
+    return {
+        facet: _facet([[frozenset(x.of(facet)[:_MOST]) for x in one] for one in sessions.values()]) for facet in FACETS
+    }
 
 
-def _facet(sessions: Sequence[Sequence[frozenset[str]]]) -> float:
+def _facet(sessions: Sequence[Sequence[_Labels]]) -> float:
     labels = [labels for session in sessions for labels in session if labels]
     if len(labels) < _LEAST:
         return 0.0
-    dice = Random(0)
-    chance = sum(not dice.choice(labels).isdisjoint(dice.choice(labels)) for _ in range(_PAIRS)) / _PAIRS
+    chance = _chance(labels)
     return max(abs(_beyond(sessions, distance, chance)) for distance in (1, 2))
 
 
-def _beyond(sessions: Sequence[Sequence[frozenset[str]]], distance: int, chance: float) -> float:
+def _chance(labels: Sequence[_Labels]) -> float:
+    """How often two turns share a label, of all pairs of turns.
+
+    Counted and not sampled: in a long memory the error of a sample is larger than what is to be found.
+    """
+    kinds, bearing = Counter(labels), Counter[_Labels]()
+    for kind, times in kinds.items():
+        for some in _subsets(kind):
+            bearing[some] += times
+    # Turns with one of two labels are those with the first and those with the second, less those with both.
+    sharing = sum(
+        times * sum(bearing[some] * (-1) ** (len(some) + 1) for some in _subsets(kind)) for kind, times in kinds.items()
+    )
+    return (sharing - len(labels)) / (len(labels) * (len(labels) - 1))
+
+
+def _subsets(labels: _Labels) -> Iterator[_Labels]:
+    return (frozenset(some) for size in range(1, len(labels) + 1) for some in combinations(labels, size))
+
+
+def _beyond(sessions: Sequence[Sequence[_Labels]], distance: int, chance: float) -> float:
     pairs = [
         not one.isdisjoint(other)
         for session in sessions
         for one, other in zip(session, session[distance:], strict=False)
         if one and other
     ]
-    spread = _SPREAD * chance * (1 - chance)
-    if len(pairs) < _LEAST or not spread:
+    if len(pairs) < _LEAST or not 0 < chance < 1:
         return 0.0
-    return (sum(pairs) / len(pairs) - chance) / math.sqrt(spread / len(pairs))
+    # One pair more or less proves nothing, also where labels are so rare that hardly any is expected.
+    error = math.sqrt(_SPREAD * chance * (1 - chance) * len(pairs) + 1)
+    return (sum(pairs) - chance * len(pairs)) / error

@@ -55,12 +55,12 @@ def label_memory(
     disk.register(key)
     store = disk.store
     with _alone(disk.path):
+        disk.release(key)
         notebook = disk.notes.notebook(key.program)
         left = store.size - notebook.size
         if not notebook.size and not finish and store.size < SEED_TURNS:
             return Labelled(key.program, waiting=left)
         todo = min(left, limit or left)
-        disk.release(key)
         run = _Run(disk, stitcher, key.program)
         with dspy.context(private=True):
             processed = disk.process(key, run, limit, lambda _: tick("label", *run.count(todo)))
