@@ -22,11 +22,13 @@ from stitchjam.programs.artifact import load
 from stitchjam.programs.recall import recall
 from stitchjam.programs.step import Program
 from stitchjam.programs.stitch.ingest import Labelled, label_memory
+from stitchjam.programs.stitch.recall import IntentRecall
 from stitchjam.programs.stitch.stitcher import Stitcher
 from stitchjam.programs.systems import asker
 
 __all__ = ["Memory"]
 
+_NOW = 4  # last turns of a session that are shown with the next step of its agent
 _ROW = ("speaker", "text", "time", "external_id")
 
 
@@ -145,16 +147,31 @@ class Memory:
         _require(query=(query, str), k=(k, int), neighbours=(neighbours, int))
         return self.store.search(query, k, Filter.of(**where), neighbours)
 
-    def recall(self, step: str, k: int = 10, **where: Any) -> Context:
+    def recall(self, step: str, k: int = 10, now: str = "", **where: Any) -> Context:
         """What an agent in the middle of a trajectory should remember for its current step: turns in time order.
+
+        Without a model, by similarity; with `now` and an agent that recalls by intent, such as `StitchAgent()`, by what
+        the step is about: its last turns are shown with it, and `k` and the budget are those of the agent.
 
         Args:
             step: what the agent is about to do, in words.
             k: turns at most.
-            where: as for `search`.
+            now: id of the session that the agent is in.
+            where: as for `search`; for recall by similarity.
+
+        Raises:
+            UsageError: there is no such session, or no agent that recalls by intent.
         """
-        _require(step=(step, str), k=(k, int))
-        return recall(step, self.store, k, Filter.of(**where))
+        _require(step=(step, str), k=(k, int), now=(now, str))
+        if not now:
+            return recall(step, self.store, k, Filter.of(**where))
+        finder, store = getattr(self.agent, "recall", None), self.store
+        if not isinstance(finder, IntentRecall) or where:
+            raise UsageError(
+                "now is for recall by intent, which takes no filters; open the memory with agent=StitchAgent()"
+            )
+        with dspy.context(private=True):
+            return finder(question=step, store=store, now=store.session(now).turns[-_NOW:]).context
 
     def research(self, question: str) -> Context:
         """Claims with spans that bear on a question, by the agent's researcher; by one search when it has none."""

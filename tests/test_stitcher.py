@@ -289,6 +289,22 @@ def test_a_turn_that_comes_is_labelled_as_soon_as_there_are_50(tmp_path):
         assert memory.store.notebook.bank.name(last.scope) == "party" and last.move == "open"
 
 
+def test_an_agent_is_reminded_by_the_topic_that_its_session_is_in(tmp_path):
+    lm = attentive(read_intent={"scopes": ["c1"], "events": [], "entities": []})
+    with dspy.context(lm=lm), Memory.open(tmp_path / "m", StitchAgent(), labeler=FusedStitcher()) as memory:
+        memory.add(TRIP)
+        memory.label()
+        context = memory.recall("book the hotel", now="s")
+        call = lm.engine.calls[-1]
+        assert call.step == "read_intent" and "no, we decide on the hotel Rex" in said(call, "now")
+        assert said(call, "scopes").startswith("c1 | trip | now") and len(context.claims) == 5
+        with pytest.raises(UsageError, match="no session 'x'"):
+            memory.recall("book", now="x")
+        with pytest.raises(UsageError, match="takes no filters"):
+            memory.recall("book", now="s", speakers=["Ann"])
+        assert len(memory.recall("hotel", k=2).claims) == 2
+
+
 def test_fewer_than_50_are_labelled_when_no_more_come(tmp_path):
     with dspy.context(lm=attentive()), Memory.open(tmp_path / "m", labeler=FusedStitcher()) as memory:
         memory.add(TRIP)

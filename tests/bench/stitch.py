@@ -135,5 +135,6 @@ def grown(history, stitcher, lm) -> Notebook:
 
 
 if __name__ == "__main__":
+    dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)  # a call that is answered there is none
     travel()
     growth(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000)
