@@ -13,11 +13,10 @@ import dspy
 from stitchjam.data.cases import Case
 from stitchjam.data.errors import ModelOutputError, UsageError
 from stitchjam.data.index.ranking import BM25
-from stitchjam.data.intents.matching import Limits, match_intent
+from stitchjam.data.intents.matching import Limits, match_intent, spoken
 from stitchjam.data.intents.records import FACETS, Facet, Intent
 from stitchjam.data.records import Context, Question, Record, Turn
 from stitchjam.data.store import Store
-from stitchjam.data.tokens import count_tokens
 from stitchjam.optimizers.compare import interval
 from stitchjam.optimizers.metrics import make_metric
 from stitchjam.optimizers.show import table
@@ -96,15 +95,11 @@ def _ways(question: Question, intent: Intent, store: Store, limits: Limits) -> d
 def _fitting(turns: Sequence[Turn], budget: int) -> list[Turn]:
     kept, left = [], budget
     for turn in turns:
-        cost = _tokens(turn)
+        cost = spoken(turn)
         if cost <= left:
             kept.append(turn)
             left -= cost
     return kept
-
-
-def _tokens(turn: Turn) -> int:
-    return count_tokens(f"{turn.speaker}: {turn.text}") + 1
 
 
 def _found(case: Case, question: Question, way: Way, turns: Sequence[Turn], budget: int) -> Found:
@@ -115,7 +110,7 @@ def _found(case: Case, question: Question, way: Way, turns: Sequence[Turn], budg
         metric = make_metric(name, [question], case.store, **({"tokens": budget} if "budget" in name else {}))
         rated = not metric.unrated(question)
         figures[name] = metric.score(question, dspy.Prediction(context=context)).value if rated else None
-    cost = sum(map(_tokens, turns))
+    cost = sum(map(spoken, turns))
     return Found(
         history=case.name, id=question.id, kind=question.kind, way=way, turns=len(turns), tokens=cost, figures=figures
     )

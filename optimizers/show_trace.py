@@ -105,6 +105,7 @@ def standing_json(turn: Turn, recall: Recall, program: IntentRecall, store: Stor
     return {
         **next((noted_json(row) for row in rows if row.turn.id == turn.id), turn.model_dump() | {"note": None}),
         **vars(found),
+        "tokens": ranked[turn.id].tokens if turn.id in ranked else found.tokens,
         "of": store.size,
         "facets": list(found.facets),
         "lacks": [facet for facet in asked if facet not in found.facets],
@@ -123,7 +124,7 @@ def _why(found: Standing, ranked: Ranked | None, kept: bool, program: IntentReca
     if ranked.left_out == "k":
         return f"not recalled: at place {found.place}, and k = {program.k} turns were taken before it"
     return (
-        f"not recalled: at place {found.place}, but its {found.tokens:,} tokens are more than was left of the budget "
+        f"not recalled: at place {found.place}, but its {ranked.tokens:,} tokens are more than was left of the budget "
         f"of {program.tokens:,}"
     )
 

@@ -7,6 +7,7 @@ from stitching import attentive, history_of, label_of, labelled, said
 from stitchjam.data.errors import UsageError
 from stitchjam.data.store import Store
 from stitchjam.data.tokens import count_tokens
+from stitchjam.programs.answer import Answerer
 from stitchjam.programs.artifact import PROGRAMS
 from stitchjam.programs.stitch.recall import ABLATIONS, IntentRecall, StitchAgent
 from stitchjam.programs.stitch.released import ReleasedAgent, ReleasedRecall
@@ -184,6 +185,56 @@ def test_stitch_and_its_switches_are_systems(store):
     assert isinstance(asker(IntentRecall()), StitchAgent)
     with pytest.raises(UsageError, match="labels turns"):
         asker(PROGRAMS["stitch"]())
+
+
+@pytest.mark.parametrize("room", [600, 4096])
+def test_turns_that_are_recalled_all_reach_the_answering_step(room):
+    """Its lines are longer than the turns: it left out those that were said last, which often decide."""
+    history = history_of(*(f"{TOPICS[at // 10 % 3]}: the hotel Rex{at} {'word ' * 90}" for at in range(60)))
+    noted = Store.of(history, entries=labelled(history, attentive()).entries)
+    lm = attentive(
+        read_intent=lambda call: {"scopes": [label_of(call, "scopes", "garden")], "events": [], "entities": []},
+        answer_question={"sources": ["c1"], "answer": "Rex"},
+    )
+    with dspy.context(lm=lm):
+        found = StitchAgent(answerer=Answerer(room))(question="Which hotel?", store=noted).context
+    shown = said(lm.engine.calls[-1], "context")
+
+    assert found.claims and all(
+        f"Rex{noted.turn(one).text.split('Rex')[1].split()[0]} " in shown for one in found.turn_ids
+    )
+    assert count_tokens(shown) <= room
+
+
+@pytest.mark.parametrize(
+    "text", ["lorem ipsum " * 9000 + "the garden is blue " + "dolor " * 900, "x" * 50_000 + " garden"]
+)
+def test_a_turn_longer_than_the_budget_is_recalled_in_part(text):
+    """It never fitted, so that a memory of long turns remembered nothing."""
+    long = Store.of(history_of("hello", text))
+    found = IntentRecall(tokens=1000)(question="Which colour has the garden?", store=long).context
+    claim = next(one for one in found.claims if one.spans[0].turn_id == long.turns[1].id)
+
+    assert "garden" in claim.quote and count_tokens(claim.quote) <= 250 and len(found.claims) == 2
+    assert claim.quote == text[claim.spans[0].start : claim.spans[0].end] == claim.text
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"k": 0},
+        {"k": -3},
+        {"tokens": 0},
+        {"tokens": 1.5},
+        {"tokens": "many"},
+        {"k": True},
+        {"rank": "no"},
+        {"ablate": []},
+    ],
+)
+def test_settings_under_which_nothing_could_be_recalled_are_refused(settings):
+    with pytest.raises(UsageError):
+        IntentRecall(**settings)
 
 
 def test_settings_of_recall_are_saved(store):

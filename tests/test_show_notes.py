@@ -213,13 +213,13 @@ def trace(store, question, recall, lm, turn=None):
 
 def test_a_trace_says_why_turns_were_taken_or_not():
     store = store_of(TALK)
-    value, _ = trace(store, "What does the boat cost?", IntentRecall(k=6, tokens=100), intent(["boat"]))
+    value, _ = trace(store, "What does the boat cost?", IntentRecall(k=6, tokens=150), intent(["boat"]))
     assert value["intent"] == {"scope": [{"id": "scope-0", "name": "boat"}], "event": [], "entity": []}
     assert value["facets"]["scope"] == "36 of 72 turns bear it"
     assert value["facets"]["event"] == "not determined by the request"
     why = [row["why"] for row in value["ranked"]]
     assert why[:4] == ["by intent", "by similarity", "by intent", "by similarity"]
-    assert set(why[value["taken"] :]) == {"does not fit the budget"} and value["tokens"] <= 100
+    assert set(why[value["taken"] :]) == {"does not fit the budget"} and value["tokens"] <= 150
     assert value["ranked"][0]["facets"] == ["scope"] and value["ranked"][0]["density"] > 0
     few, _ = trace(store, "What does the boat cost?", IntentRecall(k=3), intent(["boat"]))
     assert [row["why"] for row in few["ranked"][2:]] == ["by intent", "beyond k", "beyond k", "beyond k"]

@@ -6,7 +6,7 @@ Facets whose labels are put on by chance do not count. A label never excludes a 
 """
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -21,7 +21,7 @@ from stitchjam.data.records import Filter, Turn
 from stitchjam.data.store import Store
 from stitchjam.data.tokens import count_tokens
 
-__all__ = ["By", "LeftOut", "Limits", "Matched", "Ranked", "Standing", "match_intent", "standing"]
+__all__ = ["By", "LeftOut", "Limits", "Matched", "Ranked", "Standing", "match_intent", "spoken", "standing"]
 
 _NO_ORDER = "its labels are no better than chance in this memory"
 _TOO_FEW = "too few turns have a label, or all the same"
@@ -48,9 +48,14 @@ class Ranked:
         return not self.left_out
 
 
+def spoken(turn: Turn) -> int:
+    """Tokens of "speaker: text", as CAME-Bench counts."""
+    return count_tokens(f"{turn.speaker}: {turn.text}") + 1
+
+
 @dataclass(frozen=True)
 class Limits:
-    """How much is recalled: at most `k` turns, of at most so many tokens of "speaker: text", as CAME-Bench counts.
+    """How much is recalled: at most `k` turns, of at most so many tokens as `cost` counts.
 
     A turn that does not fit is left out, and smaller ones behind it may still fit. `trusted`: from which structure on
     labels count; see `structure.py`. 0 trusts all. `alone`: label density ranks alone, as in the paper.
@@ -60,6 +65,7 @@ class Limits:
     tokens: int = 4096
     trusted: float = TRUSTED
     alone: bool = False
+    cost: Callable[[Turn], int] = spoken
 
 
 @dataclass(frozen=True)
@@ -135,7 +141,7 @@ def match_intent(
             continue
         if not room and len(ranked) >= 2 * limits.k:
             break
-        cost = _cost(turn)
+        cost = limits.cost(turn)
         out: LeftOut = "k" if not room else "tokens" if cost > left else ""
         left, room = (left, room) if out else (left - cost, room - 1)
         told = float(scores.density[at]), float(scores.similarity[at])
@@ -171,16 +177,12 @@ def standing(
         scores.borne(at),
         float(scores.density[at]),
         float(scores.similarity[at]),
-        _cost(turn),
+        spoken(turn),
     )
 
 
 def _rank(order: NDArray[np.intp], at: int) -> int:
     return int(np.flatnonzero(order == at)[0]) + 1
-
-
-def _cost(turn: Turn) -> int:
-    return count_tokens(f"{turn.speaker}: {turn.text}") + 1
 
 
 def _scores(

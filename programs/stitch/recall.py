@@ -12,11 +12,10 @@ from stitchjam.data.intents.notebook import Notebook
 from stitchjam.data.intents.records import FACETS, Facet, Intent
 from stitchjam.data.records import Context, Turn
 from stitchjam.data.store import Store
-from stitchjam.data.text import one_line
-from stitchjam.data.tokens import count_tokens
 from stitchjam.programs.answer import Answerer
-from stitchjam.programs.render import clip, quoted
+from stitchjam.programs.render import clip
 from stitchjam.programs.step import Program, as_step
+from stitchjam.programs.stitch.context import Shown
 from stitchjam.programs.stitch.intent import IntentReader
 from stitchjam.signatures.stitch import RankTurns
 
@@ -31,7 +30,6 @@ ABLATIONS: dict[str, frozenset[Facet]] = {
     "similarity-only": frozenset(FACETS),
 }
 _RANKED, _CLIPPED = 12, 200  # turns that the ranking step sees, and characters of each
-_GISTS, _GIST = 5, 140
 
 
 @dataclass(frozen=True)
@@ -67,8 +65,13 @@ class IntentRecall(Program):
         rank_turns: Any = None,
     ):
         super().__init__()
-        if ablate not in ABLATIONS:
+        if not isinstance(ablate, str) or ablate not in ABLATIONS:
             raise UsageError(f"there is no ablation {ablate!r}; choose one of: {', '.join(filter(None, ABLATIONS))}")
+        for name, limit in {"k": k, "tokens": tokens}.items():
+            if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+                raise UsageError(f"{name} is a whole number from 1 on, not {limit!r}")
+        if not isinstance(rank, bool):
+            raise UsageError(f"rank is true or false, not {rank!r}")
         self.reader = reader or IntentReader()
         self.k, self.tokens, self.ablate, self.rank = k, tokens, ablate, rank
         self.rank_turns = as_step(rank_turns, RankTurns)
@@ -77,13 +80,16 @@ class IntentRecall(Program):
         """See `Program.hparams`."""
         return {"k": self.k, "tokens": self.tokens, "ablate": self.ablate, "rank": self.rank}
 
-    def forward(self, question: str, store: Store, now: Sequence[Turn] = ()) -> dspy.Prediction:
+    def forward(
+        self, question: str, store: Store, now: Sequence[Turn] = (), tokens: int | None = None
+    ) -> dspy.Prediction:
         """Recall what fits a question, or the next step of an agent.
 
         Args:
             question: the request, in words.
             store: where; without notes, similarity alone decides.
             now: the last turns of the agent whose next step it is, in order.
+            tokens: what whoever reads the context has room for, where it is less than the budget.
 
         Returns:
             A prediction with `context` and `recall`, a `Recall` that tells why.
@@ -93,11 +99,13 @@ class IntentRecall(Program):
         """
         notebook, failures = store.notebook, list[str]()
         intent = self._intent(question, notebook, now, failures)
+        shown = Shown(question, min(self.tokens, tokens or self.tokens))
+        limits = Limits(self.k, shown.tokens, cost=shown.cost)
         with notebook.lock:
-            matched = match_intent(question, intent, store, Limits(self.k, self.tokens), ABLATIONS[self.ablate])
+            matched = match_intent(question, intent, store, limits, ABLATIONS[self.ablate])
             recall = Recall(intent, _names(notebook, intent), matched)
             turns = store.in_order(turn.id for turn in matched.turns)
-            context = _context(question, turns, notebook, self.tokens)
+            context = shown.context(turns, notebook)
         if self.rank and context.claims:
             context = self._ranked(context, matched, failures)
         return dspy.Prediction(context=context.model_copy(update={"failures": tuple(failures)}), recall=recall)
@@ -153,7 +161,8 @@ class StitchAgent(Program):
 
     def forward(self, question: str, store: Store) -> dspy.Prediction:
         """Recall and answer; returns `answer` and `context` as `MemoryAgent` does, and `recall`."""
-        found = self.recall(question=question, store=store)
+        room = getattr(self.answerer, "context_tokens", None)
+        found = self.recall(question=question, store=store, tokens=room)
         answer = self.answerer(question=question, context=found.context).answer
         return dspy.Prediction(answer=answer, context=found.context, recall=found.recall)
 
@@ -164,27 +173,3 @@ def _id(claim: Any) -> str:
 
 def _names(notebook: Notebook, intent: Intent) -> dict[Facet, tuple[str, ...]]:
     return {facet: tuple(notebook.bank.name(one) for one in intent.of(facet)) for facet in FACETS}
-
-
-def _context(request: str, turns: Sequence[Turn], notebook: Notebook, tokens: int) -> Context:
-    """Turns with what their references mean, and the gists of their scopes, as far as the budget holds both."""
-    left = tokens - sum(count_tokens(f"{turn.speaker}: {turn.text}") + 1 for turn in turns)
-    claims, scopes = [], dict[str, None]()
-    for turn in turns:
-        note, meaning = notebook.of(turn.id), _meaning(turn, notebook)
-        left -= count_tokens(meaning) + 1 if meaning else 0
-        claims.append(quoted(turn, meaning if left >= 0 else ""))
-        scopes |= {note.scope: None} if note and note.scope else {}
-    gists = []
-    for scope in list(scopes)[:_GISTS]:
-        line = f"{notebook.bank.name(scope)}: {clip(notebook.bank.gists.get(scope, ''), _GIST)}"
-        left -= count_tokens(line) + 4
-        gists += [line] if left >= 0 else []
-    return Context(request=request, claims=tuple(claims), gists=tuple(gists))
-
-
-def _meaning(turn: Turn, notebook: Notebook) -> str:
-    """What a reader needs who sees this turn alone: what its words mean, and whether it was decided otherwise later."""
-    note = notebook.of(turn.id)
-    said = [f"{one.words} = {one.means}" for one in note.references] if note else []
-    return one_line("; ".join(said + ["decided otherwise later"] * bool(notebook.ledger.replaced_by(turn.id))))
