@@ -423,6 +423,36 @@ def test_hyperparameters_of_a_researcher_are_checked_too(hparams, tmp_path):
         load(tmp_path / "x")
 
 
+@pytest.mark.parametrize("name", LABELERS)
+@pytest.mark.parametrize(
+    ("part", "wrong"),
+    [
+        ("sizes", {"window": 0}),
+        ("sizes", {"window": -900}),
+        ("sizes", {"window": None}),
+        ("sizes", {"scopes": -1}),
+        ("sizes", {"before": 1.5}),
+        ("sizes", {"unknown": 1}),
+        ("sizes", 900),
+        ("thresholds", {"same": 2}),
+        ("thresholds", {"merge": "0.6"}),
+        ("thresholds", {"open_below": float("nan")}),
+        ("thresholds", []),
+        ("coreference", "yes"),
+    ],
+)
+def test_sizes_and_thresholds_that_cannot_be_are_refused(name, part, wrong, tmp_path):
+    """With a window of no tokens, every letter of a turn was a call."""
+    write(tmp_path / "x", PROGRAMS[name](), name)
+
+    def change(table):
+        table["hparams"][part] = wrong if not isinstance(wrong, dict) else table["hparams"][part] | wrong
+
+    rewrite(tmp_path / "x", "manifest.json", change)
+    with pytest.raises(ArtifactError, match="hyperparameters do not fit"):
+        load(tmp_path / "x")
+
+
 def test_hyperparameters_of_an_agent_are_checked_too(tmp_path):
     write(tmp_path / "x", MemoryAgent(), "memory_agent")
     rewrite(tmp_path / "x", "manifest.json", lambda t: t["hparams"].update(judge={}))

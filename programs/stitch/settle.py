@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import cast
 
+from stitchjam.data.errors import UsageError
 from stitchjam.data.intents.bank import same_numbers
 from stitchjam.data.intents.notebook import Notebook
 from stitchjam.data.intents.records import Act, Entry, Facet, Intent, Label, Move, Note, Resolved
@@ -35,6 +36,11 @@ class Thresholds:
     open_below: float = 0.1
     same: float = 0.85
     merge: float = 0.6
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not isinstance(value, (int, float)) or isinstance(value, bool) or not -1 <= value <= 1:
+                raise UsageError(f"{name} of Thresholds is a similarity from -1 to 1, not {value!r}")
 
 
 class _Maker:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import dspy
 
-from stitchjam.data.errors import ModelOutputError
+from stitchjam.data.errors import ModelOutputError, UsageError
 from stitchjam.data.intents.notebook import Notebook
 from stitchjam.data.intents.records import ACTS, FACETS, Entry, Facet, Label, Merge, Vocabulary
 from stitchjam.data.records import Turn
@@ -58,6 +58,11 @@ class Stitcher(Program):
         super().__init__()
         self.labeler = labeler or self.kind()
         self.sizes, self.thresholds = sizes or Sizes(), thresholds or Thresholds()
+        for name, kind in {"sizes": Sizes, "thresholds": Thresholds}.items():
+            if not isinstance(getattr(self, name), kind):
+                raise UsageError(f"{name} are a {kind.__name__}(...), not {getattr(self, name)!r}")
+        if not isinstance(coreference, bool):
+            raise UsageError(f"coreference is true or false, not {coreference!r}")
         self.coreference = coreference
         self.seed_vocabulary = as_step(seed_vocabulary, SeedVocabulary)
         self.merge_labels = as_step(merge_labels, MergeLabels)

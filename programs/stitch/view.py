@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stitchjam.data.errors import UsageError
 from stitchjam.data.intents.notebook import Notebook
 from stitchjam.data.intents.records import Note
 from stitchjam.data.records import Turn
@@ -32,6 +33,12 @@ class Sizes:
     before: int = 2
     mentions: int = 4
     window: int = 900
+
+    def __post_init__(self) -> None:
+        for name, size in vars(self).items():
+            least = int(name == "window")
+            if not isinstance(size, int) or isinstance(size, bool) or size < least:
+                raise UsageError(f"{name} of Sizes is a whole number from {least} on, not {size!r}")
 
 
 @dataclass(frozen=True)
