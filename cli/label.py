@@ -23,7 +23,7 @@ from stitchjam.cli.shared import (
     result,
     say,
 )
-from stitchjam.data.errors import ModelError, UsageError
+from stitchjam.data.errors import BudgetStop, ModelError, UsageError
 
 __all__ = ["Coreference", "Labeler", "Memories", "Turns", "labelling", "open_stitcher"]
 
@@ -61,10 +61,8 @@ def label(
     if turns and not bench:
         raise UsageError("--turns cuts histories of a benchmark; to label a memory bit by bit, give --limit")
     stitcher, done = open_stitcher(program, coreference), {}
-    with labelling(config, model, (calls, minutes, dollars)) as run:
+    with labelling(config, model, (calls, minutes, dollars), again) as run:
         for name, disk in _memories(memory, (bench, data, turns), memories):
-            if again:
-                disk.notes.drop(stitcher.fingerprint)
             done[name] = run(disk, stitcher, name, limit, not more)
     result(as_json, {name: vars(one) for name, one in done.items()}, *(_line(*one) for one in done.items()))
     if failed := sum(len(one.failed) for one in done.values()):
@@ -79,13 +77,17 @@ def open_stitcher(program: str, coreference: bool) -> Any:
     _, loaded = open_program(program)
     if not isinstance(loaded, Stitcher):
         raise UsageError(f"{program!r} does not label turns; choose {', '.join(LABELERS)}, or an artifact of these")
-    loaded.coreference = coreference
+    if not coreference:  # else it is as the artifact was made
+        loaded.coreference = False
     return loaded
 
 
 @contextmanager
 def labelling(
-    config: Path, model: str | None, limits: tuple[int | None, float | None, float | None]
+    config: Path,
+    model: str | None,
+    limits: tuple[int | None, float | None, float | None],
+    again: bool = False,
 ) -> Iterator[Callable[..., Any]]:
     """A function that labels a memory: (disk, stitcher, name, limit, finish) to what was done. Shows progress."""
     from stitchjam.backends.bindings import open_bindings
@@ -99,19 +101,25 @@ def labelling(
     calls, minutes, dollars = limits
     budget = Budget(calls=calls, seconds=minutes and minutes * 60, cost=dollars, patience=_PATIENCE)
     bindings = open_bindings(config, model, say)
-    with resumable("turns that are labelled are kept"), settings_for(bindings), metered(budget=budget) as ledger:
+    kept = "turns that are labelled are kept", f"the same command{' without --again' * again} goes on from here"
+    with resumable(*kept), settings_for(bindings), metered(budget=budget) as ledger:
         try:
             with counts_shown(sys.stderr, lines=True) as tick:
 
                 def run(disk: Any, stitcher: Any, name: str, limit: int | None = None, finish: bool = True) -> Any:
-                    done = label_memory(
-                        disk, stitcher, limit, finish, lambda _, through, of: tick(name[:24], through, of)
-                    )
+                    def through(_: str, done: int, of: int) -> None:
+                        tick(name[:24], done, of)
+
+                    done = label_memory(disk, stitcher, limit, finish, through, again)
                     for turn, reason in list(done.failed.items())[:5]:
                         say(f"{name}: no note of {turn}: {reason}")
                     return done
 
                 yield run
+        except BudgetStop:
+            if again:
+                say("go on without --again, which would drop what is labelled now")
+            raise
         finally:
             say(usage_line(ledger))
 

@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 from dspy import lm15
-from stitching import attentive, history_of, label_of
+from filelock import FileLock
+from stitching import attentive, history_of, label_of, read
 
 from stitchjam.backends import bindings as bindings_module
 from stitchjam.backends.bindings import Bindings
+from stitchjam.data.disk.store import DiskStore
 from stitchjam.data.records import History
+from stitchjam.optimizers.publish import write_artifact
+from stitchjam.programs.stitch.stitcher import FusedStitcher
 
 CAME = Path(__file__).resolve().parents[2] / "shared" / "data" / "came_bench_site"
 
@@ -96,6 +100,48 @@ def test_label_again_drops_the_notes_and_more_waits_for_fifty(run, script, trip)
     write_pair("few", history_of("trip: hello", session="few"))
     run("ingest", "few.sessions.jsonl", "--memory", "few")
     assert "1 wait until there are 50" in run("label", "--memory", "few", "--more")[1]
+
+
+def test_notes_are_not_dropped_for_others_that_cannot_be_made(run, script, trip, monkeypatch):
+    script()
+    run("ingest", "trip.sessions.jsonl", "--memory", "m")
+    run("label", "--memory", "m")
+    labelled = run("show", "--labels", "--memory", "m", "--json")[1]
+
+    def dead(call):
+        raise lm15.ServerError("no")
+
+    script(seed_vocabulary=dead)
+    assert run("label", "--memory", "m", "--again")[0] == 4
+    assert run("label", "--memory", "m", "--again", "--minutes", "0")[0] == 6
+    monkeypatch.setattr(bindings_module, "open_bindings", lambda *_: None)
+    assert run("label", "--memory", "m", "--again")[0] == 2  # no model
+    lock = FileLock("m/.labelling.lock")
+    with lock:
+        code, _, err = run("label", "--memory", "m", "--again")
+    assert code == 2 and "another process is labelling" in err
+    assert run("show", "--labels", "--memory", "m", "--json")[1] == labelled
+
+
+def test_labelling_anew_that_was_stopped_says_how_to_go_on(run, script, trip):
+    script()
+    run("ingest", "trip.sessions.jsonl", "--memory", "m")
+    run("label", "--memory", "m")
+    code, _, err = run("label", "--memory", "m", "--again", "--calls", "20")
+    assert code == 6 and "go on without --again" in err
+    assert as_json(run("label", "--memory", "m", "--json"))["m"]["done"] == 41
+
+
+def test_an_artifact_without_coreference_stays_without_it(run, script, trip, tmp_path):
+    lm = script(label_turn=lambda call: read(call) | {"references": [{"words": "hotel", "means": "Rex0"}]})
+    facts: dict[str, Any] = dict.fromkeys(("compiled_for", "recipe", "metric", "data", "scores"), {})
+    write_artifact(tmp_path / "a", "stitch", FusedStitcher(coreference=False), facts | {"published": True}, {})
+    run("ingest", "trip.sessions.jsonl", "--memory", "m")
+    for program in ("a", "stitch"):
+        assert run("label", "--memory", "m", "--limit", "9", "--program", program)[0] == 0
+        notes = DiskStore("m").notes.notebook().notes.values()
+        assert any(note.references for note in notes) == (program == "stitch")
+    assert lm
 
 
 def test_a_benchmark_is_labelled_recalled_and_answered_in_its_memories(run, script, trip):

@@ -14,6 +14,7 @@ from stitchjam.data.disk.notes import labelling
 from stitchjam.data.disk.store import DiskStore
 from stitchjam.data.disk.work import Derived
 from stitchjam.data.errors import UsageError
+from stitchjam.data.intents.records import Vocabulary
 from stitchjam.data.progress import Tick, quiet
 from stitchjam.programs.stitch.stitcher import SEED_TURNS, Stitcher
 
@@ -36,6 +37,7 @@ def label_memory(
     limit: int | None = None,
     finish: bool = True,
     tick: Tick = quiet,
+    again: bool = False,
 ) -> Labelled:
     """Label the turns of a memory that have no note of this program yet; the log is left alone.
 
@@ -46,6 +48,7 @@ def label_memory(
         finish: False when more turns may come: then nothing is labelled before there are 50 (N_start of the paper),
             from which a vocabulary is made. True makes it of those that are there.
         tick: is told how many turns are through, of how many.
+        again: drop the notes of this program first; not before its model has answered.
 
     Raises:
         UsageError: another process labels this memory.
@@ -54,17 +57,26 @@ def label_memory(
     key = labelling(stitcher.fingerprint)
     disk.register(key)
     store = disk.store
-    with _alone(disk.path):
+    with _alone(disk.path), dspy.context(private=True):
         disk.release(key)
+        if again:
+            _drop(disk, stitcher, key.program, finish)
         notebook = disk.notes.notebook(key.program)
         left = store.size - notebook.size
         if not notebook.size and not finish and store.size < SEED_TURNS:
             return Labelled(key.program, waiting=left)
         todo = min(left, limit or left)
         run = _Run(disk, stitcher, key.program)
-        with dspy.context(private=True):
-            processed = disk.process(key, run, limit, lambda _: tick("label", *run.count(todo)))
+        processed = disk.process(key, run, limit, lambda _: tick("label", *run.count(todo)))
     return Labelled(key.program, processed.done, 0, processed.failed)
+
+
+def _drop(disk: DiskStore, stitcher: Stitcher, program: str, finish: bool) -> None:
+    """Drop the notes of a program. Its vocabulary is made before, so that no note is lost to a model that is out."""
+    begins = disk.store.size and (finish or disk.store.size >= SEED_TURNS)
+    vocabulary = stitcher.vocabulary(disk.store.first(SEED_TURNS), program) if begins else Vocabulary()
+    disk.notes.drop(program)
+    disk.notes.notebook(program).begin(vocabulary)
 
 
 @dataclass
