@@ -47,6 +47,9 @@ def label(
         bool, typer.Option("--more", help="More turns may come: wait for 50, of which the vocabulary is made.")
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="Drop the notes of this program, and label anew.")] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try turns again that failed three times.")
+    ] = False,
     coreference: Coreference = True,
     model: Model = None,
     config: Config = CONFIG,
@@ -60,11 +63,18 @@ def label(
         raise UsageError("--bench makes memories of its own below --memories; leave out --memory")
     if turns and not bench:
         raise UsageError("--turns cuts histories of a benchmark; to label a memory bit by bit, give --limit")
+    if again and retry_failed:
+        raise UsageError("--again labels all turns anew, also those that failed; leave out --retry-failed")
     stitcher, done = open_stitcher(program, coreference), {}
-    with labelling(config, model, (calls, minutes, dollars), again) as run:
+    start = "again" if again else "retry" if retry_failed else "on"
+    with labelling(config, model, (calls, minutes, dollars), start) as run:
         for name, disk in _memories(memory, (bench, data, turns), memories):
             done[name] = run(disk, stitcher, name, limit, not more)
     result(as_json, {name: vars(one) for name, one in done.items()}, *(_line(*one) for one in done.items()))
+    if given_up := sum(one.given_up for one in done.values()):
+        raise ModelError(
+            f"{given_up} turns failed three times and have no note; mend that, then: stitchjam label --retry-failed"
+        )
     if failed := sum(len(one.failed) for one in done.values()):
         raise ModelError(f"{failed} turns have no note; the same command tries them again, each three times in all")
 
@@ -87,7 +97,7 @@ def labelling(
     config: Path,
     model: str | None,
     limits: tuple[int | None, float | None, float | None],
-    again: bool = False,
+    start: str = "on",
 ) -> Iterator[Callable[..., Any]]:
     """A function that labels a memory: (disk, stitcher, name, limit, finish) to what was done. Shows progress."""
     from stitchjam.backends.bindings import open_bindings
@@ -101,7 +111,10 @@ def labelling(
     calls, minutes, dollars = limits
     budget = Budget(calls=calls, seconds=minutes and minutes * 60, cost=dollars, patience=_PATIENCE)
     bindings = open_bindings(config, model, say)
-    kept = "turns that are labelled are kept", f"the same command{' without --again' * again} goes on from here"
+    kept = (
+        "turns that are labelled are kept",
+        f"the same command{' without --again' * (start == 'again')} goes on from here",
+    )
     with resumable(*kept), settings_for(bindings), metered(budget=budget) as ledger:
         try:
             with counts_shown(sys.stderr, lines=True) as tick:
@@ -110,14 +123,14 @@ def labelling(
                     def through(_: str, done: int, of: int) -> None:
                         tick(name[:24], done, of)
 
-                    done = label_memory(disk, stitcher, limit, finish, through, again)
+                    done = label_memory(disk, stitcher, limit, finish, through, start)
                     for turn, reason in list(done.failed.items())[:5]:
                         say(f"{name}: no note of {turn}: {reason}")
                     return done
 
                 yield run
         except BudgetStop:
-            if again:
+            if start == "again":
                 say("go on without --again, which would drop what is labelled now")
             raise
         finally:
@@ -140,4 +153,5 @@ def _memories(memory: Path | None, bench: tuple[Any, Any, Any], folder: Path) ->
 def _line(name: str, done: Any) -> str:
     waits = f"; {done.waiting} wait until there are 50, or until it is said that no more come" if done.waiting else ""
     failed = f"; {len(done.failed)} failed" if done.failed else ""
-    return f"{name}: {done.done} turns labelled{failed}{waits}"
+    given_up = f"; {done.given_up} failed three times" if done.given_up else ""
+    return f"{name}: {done.done} turns labelled{failed}{given_up}{waits}"

@@ -21,7 +21,7 @@ from stitchjam.programs.answer import MemoryAgent
 from stitchjam.programs.artifact import load
 from stitchjam.programs.recall import recall
 from stitchjam.programs.step import Program
-from stitchjam.programs.stitch.ingest import Labelled, label_memory
+from stitchjam.programs.stitch.ingest import Labelled, Start, label_memory
 from stitchjam.programs.stitch.recall import IntentRecall
 from stitchjam.programs.stitch.stitcher import Stitcher
 from stitchjam.programs.systems import asker
@@ -121,7 +121,7 @@ class Memory:
         added = self.disk.add_turn(session, _row(what), source)
         return self._labelled(added) if self.labeler else added
 
-    def label(self, limit: int | None = None, finish: bool = True, tick: Tick = quiet) -> Labelled:
+    def label(self, limit: int | None = None, finish: bool = True, tick: Tick = quiet, start: Start = "on") -> Labelled:
         """Label what has no note yet; see `label_memory`.
 
         Raises:
@@ -129,7 +129,7 @@ class Memory:
         """
         if self.labeler is None:
             raise UsageError("this memory has no labeler; open it with Memory.open(path, labeler=FusedStitcher())")
-        return label_memory(self.disk, self.labeler, limit, finish, tick)
+        return label_memory(self.disk, self.labeler, limit, finish, tick, start)
 
     def _labelled(self, added: Added) -> Added:
         try:

@@ -86,21 +86,22 @@ _ACTS = {word: act for act, words in _ACT_OF.items() for word in words.split()}
 def cut(limit: int) -> BeforeValidator:
     """One line of at most so many characters: null is nothing, and what is longer is cut, so that the rest counts.
 
-    A decoder that holds a model to the limit cuts within a word, and may end in any sign: the last word goes then.
+    A decoder that holds a model to the limit cuts within a word, and may end in any sign: the last word goes then. Half
+    of a surrogate pair, which nothing can store, becomes "?".
     """
 
     def shorten(value: Any) -> Any:
         if not isinstance(value, str):
             return "" if value is None else value
-        line = " ".join(value.split())
+        line = " ".join(value.encode("utf-8", "replace").decode("utf-8").split())
         return line if len(line) < limit else line[:limit].rpartition(" ")[0].rstrip(" ,;:-") or line[:limit]
 
     return BeforeValidator(shorten)
 
 
 def several(value: Any) -> Any:
-    """One name is a list of one; null is none."""
-    return [value] if isinstance(value, str) else [] if value is None else value
+    """One name or object is a list of one; null is none."""
+    return [value] if isinstance(value, (str, dict)) else [] if value is None else value
 
 
 def first(value: Any) -> Any:

@@ -74,10 +74,10 @@ class NamedType(Reply):
 class SeedReply(Reply):
     """The vocabulary that a memory starts with."""
 
-    events: Annotated[list[NamedType], capped(8), Field(min_length=1, max_length=8)] = Field(
+    events: Annotated[list[NamedType], BeforeValidator(several), capped(8), Field(min_length=1, max_length=8)] = Field(
         description="what turns do, such as asking, proposing or deciding something"
     )
-    entities: Annotated[list[NamedType], capped(8), Field(max_length=8)] = Field(
+    entities: Annotated[list[NamedType], BeforeValidator(several), capped(8), Field(max_length=8)] = Field(
         description="the kinds of things and properties that they are about, such as person, place or cost"
     )
 
@@ -143,7 +143,7 @@ class Reference(Reply):
     means: Short = Field(description="the full name of what they mean, from the lines before")
 
 
-_References = Annotated[list[Reference], capped(2), Field(max_length=2)]
+_References = Annotated[list[Reference], BeforeValidator(several), capped(2), Field(max_length=2)]
 
 
 class NoteReply(Reply):
@@ -219,7 +219,9 @@ class Pair(Reply):
 class MergeReply(Reply):
     """Pairs that mean the same; the rest stay apart."""
 
-    same: Annotated[list[Pair], capped(6), Field(max_length=6)] = Field(description="the pairs to merge; often []")
+    same: Annotated[list[Pair], BeforeValidator(several), capped(6), Field(max_length=6)] = Field(
+        description="the pairs to merge; often []"
+    )
 
 
 class MergeLabels(dspy.Signature):
@@ -253,7 +255,7 @@ class ReadIntent(dspy.Signature):
 class RankReply(Reply):
     """Only the useful ones; code keeps the others behind them."""
 
-    useful: Annotated[list[Label], capped(12), Field(max_length=12)] = Field(
+    useful: Annotated[list[Label], BeforeValidator(several), capped(12), Field(max_length=12)] = Field(
         description="labels of the turns that help to answer, best first"
     )
 

@@ -123,6 +123,42 @@ def test_notes_are_not_dropped_for_others_that_cannot_be_made(run, script, trip,
     assert run("show", "--labels", "--memory", "m", "--json")[1] == labelled
 
 
+def test_turns_that_failed_three_times_are_not_passed_over_in_silence(run, script, trip):
+    script(label_turn="garbage")
+    run("ingest", "trip.sessions.jsonl", "--memory", "m")
+    assert "tries them again" in run("label", "--memory", "m", "--limit", "2")[2]
+    for _ in range(2):
+        run("label", "--memory", "m")
+    for _ in range(2):
+        code, out, err = run("label", "--memory", "m")
+    assert code == 4 and "0 turns labelled; 60 failed three times" in out and "--retry-failed" in err
+    script()
+    assert run("label", "--memory", "m")[0] == 4
+    assert run("label", "--memory", "m", "--again", "--retry-failed")[0] == 2
+    assert as_json(run("label", "--memory", "m", "--retry-failed", "--json"))["m"]["done"] == 60
+
+
+@pytest.mark.parametrize("nothing", [None, {"words": "it", "means": "Rex"}])
+def test_null_for_a_list_does_not_cost_the_note(run, script, trip, nothing):
+    script(
+        label_turn=lambda call: read(call) | {"references": nothing, "entities": None},
+        seed_vocabulary={"events": {"name": "asks", "meaning": ""}, "entities": None},
+        merge_labels={"same": None},
+    )
+    run("ingest", "trip.sessions.jsonl", "--memory", "m")
+    assert as_json(run("label", "--memory", "m", "--json"))["m"]["done"] == 60
+
+
+def test_half_of_a_surrogate_pair_in_a_reply_does_not_cost_the_note(run, script, trip):
+    script(label_turn=lambda call: {name: _halved(value) for name, value in read(call).items()})
+    run("ingest", "trip.sessions.jsonl", "--memory", "m")
+    assert as_json(run("label", "--memory", "m", "--json", "--limit", "3"))["m"]["done"] == 3
+
+
+def _halved(value: Any) -> Any:
+    return [_halved(one) for one in value] if isinstance(value, list) else f"\ud800{value}"
+
+
 def test_labelling_anew_that_was_stopped_says_how_to_go_on(run, script, trip):
     script()
     run("ingest", "trip.sessions.jsonl", "--memory", "m")

@@ -135,6 +135,14 @@ class DiskStore:
         """Give back what workers that died had claimed; see `data.disk.work.release`."""
         work.release(self.database, key)
 
+    def given_up(self, key: work.StepKey) -> int:
+        """How many items failed three times; see `retry`."""
+        return work.given_up(self.database, key)
+
+    def retry(self, key: work.StepKey) -> None:
+        """Let items that failed three times be tried again."""
+        work.retry(self.database, key)
+
     def process(
         self, key: work.StepKey, run: work.Run, limit: int | None = None, tick: work.Tick = work.quiet
     ) -> work.Processed:

@@ -27,10 +27,12 @@ __all__ = [
     "Tick",
     "counts",
     "enqueue",
+    "given_up",
     "process",
     "quiet",
     "register",
     "release",
+    "retry",
 ]
 
 Kind = Literal["turn", "session"]
@@ -38,6 +40,7 @@ Run = Callable[[str], "Derived"]
 Tick = Callable[[str], None]
 MAX_ATTEMPTS = 3
 _AHEAD = 200  # items that are looked up at once
+_GIVEN_UP = (schema.work.c.status == "failed", schema.work.c.attempts >= MAX_ATTEMPTS)
 _LEASE = 1800.0  # seconds after which the item of a worker that said nothing is free again
 
 
@@ -75,6 +78,19 @@ def release(database: Database, key: StepKey) -> None:
     """Give back what workers that died had claimed; for a step of which it is sure that no worker is alive."""
     with database.write() as db:
         db.execute(update(schema.work).where(_of(key), schema.work.c.status == "running").values(until=0.0))
+
+
+def given_up(database: Database, key: StepKey) -> int:
+    """How many items failed three times, so that they are not tried again unless it is asked for."""
+    with database.read() as db:
+        failed = select(func.count()).where(_of(key), *_GIVEN_UP)
+        return int(db.execute(failed).scalar_one())
+
+
+def retry(database: Database, key: StepKey) -> None:
+    """Let items that failed three times be tried again."""
+    with database.write() as db:
+        db.execute(update(schema.work).where(_of(key), *_GIVEN_UP).values(attempts=0))
 
 
 def quiet(item: str) -> None:

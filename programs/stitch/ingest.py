@@ -5,7 +5,7 @@ The notebook is folded from what is stored, so a run that was stopped goes on as
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import dspy
 from filelock import FileLock, Timeout
@@ -18,17 +18,23 @@ from stitchjam.data.intents.records import Vocabulary
 from stitchjam.data.progress import Tick, quiet
 from stitchjam.programs.stitch.stitcher import SEED_TURNS, Stitcher
 
-__all__ = ["Labelled", "label_memory"]
+__all__ = ["Labelled", "Start", "label_memory"]
+
+Start = Literal["on", "retry", "again"]
 
 
 @dataclass
 class Labelled:
-    """What a labelling did: turns noted now, those that failed with why, and those that wait for a vocabulary."""
+    """What a labelling did: turns noted now, those that failed with why, and those that wait for a vocabulary.
+
+    `given_up`: so many failed three times, now or before, and are not tried again unless it is asked for.
+    """
 
     program: str
     done: int = 0
     waiting: int = 0
     failed: dict[str, str] = field(default_factory=dict)
+    given_up: int = 0
 
 
 def label_memory(
@@ -37,7 +43,7 @@ def label_memory(
     limit: int | None = None,
     finish: bool = True,
     tick: Tick = quiet,
-    again: bool = False,
+    start: Start = "on",
 ) -> Labelled:
     """Label the turns of a memory that have no note of this program yet; the log is left alone.
 
@@ -48,7 +54,8 @@ def label_memory(
         finish: False when more turns may come: then nothing is labelled before there are 50 (N_start of the paper),
             from which a vocabulary is made. True makes it of those that are there.
         tick: is told how many turns are through, of how many.
-        again: drop the notes of this program first; not before its model has answered.
+        start: "on" goes on; "retry" goes on, also with turns that failed three times; "again" drops the notes of this
+            program first, but not before its model has answered.
 
     Raises:
         UsageError: another process labels this memory.
@@ -59,7 +66,9 @@ def label_memory(
     store = disk.store
     with _alone(disk.path), dspy.context(private=True):
         disk.release(key)
-        if again:
+        if start == "retry":
+            disk.retry(key)
+        elif start == "again":
             _drop(disk, stitcher, key.program, finish)
         notebook = disk.notes.notebook(key.program)
         left = store.size - notebook.size
@@ -68,7 +77,7 @@ def label_memory(
         todo = min(left, limit or left)
         run = _Run(disk, stitcher, key.program)
         processed = disk.process(key, run, limit, lambda _: tick("label", *run.count(todo)))
-    return Labelled(key.program, processed.done, 0, processed.failed)
+    return Labelled(key.program, processed.done, 0, processed.failed, disk.given_up(key))
 
 
 def _drop(disk: DiskStore, stitcher: Stitcher, program: str, finish: bool) -> None:
