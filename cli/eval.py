@@ -31,7 +31,7 @@ from stitchjam.cli.shared import (
 )
 from stitchjam.data.errors import BudgetStop, UsageError
 
-__all__: list[str] = []
+__all__ = ["eval_app", "say_labelled"]
 
 EVAL_HELP = "Score a program on questions with gold answers and evidence, or search on the evidence alone."
 SYSTEM_HELP = (
@@ -131,7 +131,8 @@ def evaluate_program(
     rows = _rows(out or kept / f"{run.id}.jsonl", run, cases)
     limits = {"deadline": deadline, "calls": calls, "seconds": minutes and minutes * 60, "cost": dollars}
     terms = {"threads": threads, "again": retry_failed} | limits
-    _evaluate(loaded, _trials(cases, kind, rate, bench, rows), rows, (bindings, kept, terms), as_json)
+    noted = system.split(" ")[0] in ("stitch", "released") and system != "stitch similarity-only"
+    _evaluate(loaded, _trials(cases, kind, rate, (bench, noted), rows), rows, (bindings, kept, terms), as_json)
 
 
 def _rows(path: Path, run: Any, cases: Any) -> Any:
@@ -203,16 +204,35 @@ def _metric(metric: str | None, bench: str | None, given: Sequence[str], judge: 
     return rate
 
 
-def _trials(cases: Any, program: str, rate: Any, bench: str | None, rows: Any) -> Iterator[Any]:
-    """What is left to ask, one history at a time."""
+def say_labelled(case: Any) -> None:
+    """Say of how many turns of a history recall by intent knows the labels.
+
+    Raises:
+        UsageError: of none.
+    """
+    noted, turns = case.store.notebook.size, case.store.size
+    if not noted:
+        raise UsageError(
+            f"nothing is noted of {case.name!r}; label it first: stitchjam label; or a benchmark, with label --bench, "
+            "and then name its memories: eval --memories"
+        )
+    if noted < turns:
+        say(f"{case.name}: {noted:,} of {turns:,} turns are labelled; similarity alone finds the others")
+
+
+def _trials(cases: Any, program: str, rate: Any, about: tuple[str | None, bool], rows: Any) -> Iterator[Any]:
+    """What is left to ask, one history at a time; `about` is the benchmark, and whether notes are needed."""
     from stitchjam.data.benchmarks import BENCHMARKS
     from stitchjam.optimizers.evaluate import Trial
     from stitchjam.optimizers.task import examples
 
+    bench, noted = about
     kinds = BENCHMARKS[bench].kinds if bench else {}
     for case in cases.open():
         left = [one for one in case.questions if (case.name, one.id) not in rows.done]
         if left:
+            if noted:
+                say_labelled(case)
             yield Trial(examples(program, left, case.store), rate(left, case.store), case.name, kinds)
 
 

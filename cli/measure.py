@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stitchjam.cli.eval import eval_app
+from stitchjam.cli.eval import eval_app, say_labelled
 from stitchjam.cli.label import Coreference, Labeler, Memories, Turns, open_stitcher
 from stitchjam.cli.shared import CONFIG, Calls, Config, Dollars, Json, Minutes, Model, result, say
 from stitchjam.data.errors import BudgetStop, UsageError
@@ -130,6 +130,8 @@ def eval_recall(
     from stitchjam.programs.step import settings_for
 
     recall, cases = _reader(reader), labelled_cases(bench, data, memories, turns, limit)
+    for case in cases:
+        say_labelled(case)
     budget = Budget(calls=calls, seconds=minutes and minutes * 60, cost=dollars)
     total = sum(bool(question.evidence) for case in cases for question in case.questions)
     with (

@@ -159,6 +159,22 @@ def _halved(value: Any) -> Any:
     return [_halved(one) for one in value] if isinstance(value, list) else f"\ud800{value}"
 
 
+def test_figures_of_stitch_do_not_come_from_memories_without_labels(run, script, trip):
+    """Without labels it is search by similarity, which was reported as stitch."""
+    script(
+        read_intent={"scopes": [], "events": [], "entities": []},
+        answer_question={"sources": ["c1"], "answer": "Rex53"},
+    )
+    for system in ("stitch", "stitch no-scope", "released"):
+        code, out, err = run("eval", *BENCH, "--system", system)
+        assert code == 2 and "nothing is noted of 'trip'; label it first" in err and not out
+    assert run("eval", *BENCH, "--system", "stitch similarity-only")[0] == 0
+    run("label", *BENCH, "--limit", "25")
+    said = "trip: 25 of 60 turns are labelled"
+    assert said in run("eval", *BENCH, "--memories", ".stitchjam/memories", "--system", "stitch")[2]
+    assert said in run("eval", "recall", *BENCH)[2]
+
+
 def test_labelling_anew_that_was_stopped_says_how_to_go_on(run, script, trip):
     script()
     run("ingest", "trip.sessions.jsonl", "--memory", "m")

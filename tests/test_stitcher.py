@@ -357,3 +357,9 @@ def test_notes_come_with_the_store_and_are_part_of_its_fingerprint():
 
     assert plain.notebook.size == 0 and noted.notebook.size == 5
     assert plain.fingerprint != noted.fingerprint and plain.search("hotel") == noted.search("hotel")
+
+
+@pytest.mark.parametrize("wrong", [{"limit": -1}, {"limit": "all"}, {"start": "over"}])
+def test_labelling_that_is_asked_for_wrongly_says_so_and_does_nothing(tmp_path, wrong):
+    with pytest.raises(UsageError):
+        label_memory(DiskStore(tmp_path / "m"), FusedStitcher(), **wrong)

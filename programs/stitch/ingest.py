@@ -5,7 +5,7 @@ The notebook is folded from what is stored, so a run that was stopped goes on as
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import dspy
 from filelock import FileLock, Timeout
@@ -61,6 +61,10 @@ def label_memory(
         UsageError: another process labels this memory.
         BackendError, BudgetStop: from the steps. What was labelled is kept.
     """
+    if limit is not None and (not isinstance(limit, int) or limit < 0):
+        raise UsageError(f"limit is a number of turns, or None, not {limit!r}")
+    if start not in get_args(Start):
+        raise UsageError(f"start is one of {', '.join(get_args(Start))}, not {start!r}")
     key = labelling(stitcher.fingerprint)
     disk.register(key)
     store = disk.store
@@ -119,4 +123,7 @@ def _alone(path: Path) -> Any:
     try:
         return lock.acquire(timeout=0)
     except Timeout:
-        raise UsageError(f"another process is labelling {path}; wait for it, or stop it") from None
+        raise UsageError(
+            f"another process is labelling {path}, or another thread, and what is added meanwhile as well; wait for "
+            "it, or stop it"
+        ) from None
