@@ -97,7 +97,7 @@ def labelling(
     config: Path,
     model: str | None,
     limits: tuple[int | None, float | None, float | None],
-    start: str = "on",
+    start: Any = "on",
 ) -> Iterator[Callable[..., Any]]:
     """A function that labels a memory: (disk, stitcher, name, limit, finish) to what was done. Shows progress."""
     from stitchjam.backends.bindings import open_bindings
