@@ -1,13 +1,14 @@
 """Commands that measure STITCH: eval steps (labels against gold), eval recall, eval oracle."""
 
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from stitchjam.cli.eval import eval_app, say_labelled
-from stitchjam.cli.label import Coreference, Labeler, Memories, Turns, open_stitcher
+from stitchjam.cli.label import Coreference, Labeler, Memories, Turns, labelling, open_stitcher
 from stitchjam.cli.shared import CONFIG, Calls, Config, Dollars, Json, Minutes, Model, result, say
 from stitchjam.data.errors import BudgetStop, UsageError
 
@@ -46,9 +47,6 @@ def eval_steps(
     as_json: Json = False,
 ) -> None:
     """Label turns that have gold labels, and say how the labels and notes agree with them. The same command goes on."""
-    from itertools import islice
-
-    from stitchjam.cli.label import labelling
     from stitchjam.data.labelled import read_labelled
     from stitchjam.data.memories import memory_of_history
     from stitchjam.optimizers.steps import score_steps, step_tables

@@ -70,8 +70,7 @@ def measure_recall(cases: Iterable[Case], reader: IntentReader, limits: Limits, 
                 intent = reader(request=question.text, notebook=case.store.notebook).intent
             except ModelOutputError as error:
                 intent, unread[question.id] = Intent(), str(error)
-            bank = case.store.notebook.bank
-            intents[question.id] = {facet: tuple(map(bank.name, intent.of(facet))) for facet in FACETS}
+            intents[question.id] = case.store.notebook.names(intent)
             found = _ways(question, intent, case.store, limits)
             rows += [_found(case, question, way, turns, limits.tokens) for way, turns in found.items()]
             tick(question.id)

@@ -9,7 +9,7 @@ from typing import Any
 from stitchjam.data.index.encoders import Encoder
 from stitchjam.data.intents.bank import LabelBank
 from stitchjam.data.intents.ledger import Ledger
-from stitchjam.data.intents.records import Entry, Facet, Intent, Label, Merge, Note, Vocabulary
+from stitchjam.data.intents.records import FACETS, Entry, Facet, Intent, Label, Merge, Note, Vocabulary
 from stitchjam.data.intents.structure import structure
 
 __all__ = ["Notebook"]
@@ -114,6 +114,10 @@ class Notebook:
     def labels(self, note: Note) -> Iterator[Label]:
         """The labels of a note, scope first."""
         return (self.bank.labels[one] for one in self.canonical(note.intent).ids)
+
+    def names(self, intent: Intent) -> dict[Facet, tuple[str, ...]]:
+        """The names of the labels of an intent, by facet."""
+        return {facet: tuple(map(self.bank.name, intent.of(facet))) for facet in FACETS}
 
     def canonical(self, intent: Intent) -> Intent:
         """The intent with the labels that are in use now."""

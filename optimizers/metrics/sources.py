@@ -7,10 +7,10 @@ from typing import Literal
 import dspy
 
 from stitchjam.data.errors import UsageError
+from stitchjam.data.intents.matching import spoken
 from stitchjam.data.records import Answer, Context, Question, Turn
 from stitchjam.data.store import Store
 from stitchjam.data.text import one_line
-from stitchjam.data.tokens import count_tokens
 
 __all__ = [
     "Level",
@@ -68,7 +68,7 @@ def turn_of(turn_id: str, store: Store) -> Turn | None:
 def ends_of(turn_ids: Iterable[str], store: Store) -> list[tuple[str, int]]:
     """Ids of turns with the tokens of a context up to their end; "speaker: text" and a line break each."""
     turns = turns_of(turn_ids, store)
-    ends = accumulate(count_tokens(f"{turn.speaker}: {turn.text}") + 1 for turn in turns)
+    ends = accumulate(map(spoken, turns))
     return [(turn.id, end) for turn, end in zip(turns, ends, strict=True)]
 
 

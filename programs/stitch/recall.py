@@ -103,7 +103,7 @@ class IntentRecall(Program):
         limits = Limits(self.k, shown.tokens, cost=shown.cost)
         with notebook.lock:
             matched = match_intent(question, intent, store, limits, ABLATIONS[self.ablate])
-            recall = Recall(intent, _names(notebook, intent), matched)
+            recall = Recall(intent, notebook.names(intent), matched)
             turns = store.in_order(turn.id for turn in matched.turns)
             context = shown.context(turns, notebook)
         if self.rank and context.claims:
@@ -169,7 +169,3 @@ class StitchAgent(Program):
 
 def _id(claim: Any) -> str:
     return claim.spans[0].turn_id
-
-
-def _names(notebook: Notebook, intent: Intent) -> dict[Facet, tuple[str, ...]]:
-    return {facet: tuple(notebook.bank.name(one) for one in intent.of(facet)) for facet in FACETS}

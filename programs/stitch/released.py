@@ -86,9 +86,7 @@ class ReleasedRecall(Program):
 
 def _values(notebook: Notebook, turn: Turn) -> Values:
     note = notebook.notes[turn.id]
-    names = {
-        facet: {notebook.bank.name(one) for one in note.intent.of(facet)} for facet in ("scope", "event", "entity")
-    }
+    names = {facet: set(values) for facet, values in notebook.names(note.intent).items()}
     return {**names, "target": {note.target} if note.target else set()}
 
 
