@@ -112,5 +112,5 @@ def first(value: Any) -> Any:
 def act(value: Any) -> Any:
     """Read "Proposes" as "propose"; an act that is none of ours is "other"."""
     word = re.sub(r"[^a-z]+", "_", value.lower()).strip("_") if isinstance(value, str) else ""
-    forms = [word, *(word.removesuffix(end) for end in ("s", "es", "d", "ed", "ing"))]
+    forms = [word, *(word.removesuffix(end) for end in ("s", "es", "d", "ed", "ing")), word.removesuffix("ing") + "e"]
     return next((one for form in forms if (one := _ACTS.get(form, form)) in ACTS), "other")

@@ -129,6 +129,22 @@ def test_a_model_that_answers_nonsense_does_no_harm(garbage):
     assert all(label.name.strip() for label in notebook.bank.labels.values())
 
 
+@pytest.mark.parametrize(
+    ("event", "named"),
+    [
+        ("proposing", "propose"),
+        ("asks price", "ask"),
+        ("decides", "decide"),
+        ("reports", "tell"),
+        ("greeting", "object"),
+    ],
+)
+def test_an_event_type_that_names_an_act_is_the_act_of_the_note(event, named):
+    lm = attentive(label_turn=lambda call: read(call) | {"event": event, "act": "object"})
+    [note] = labelled(history_of("trip: hello"), lm).notes.values()
+    assert note.act == named
+
+
 def test_a_topic_with_another_number_is_another_scope_whatever_label_is_picked():
     picks = iter(["plan for day 1", "plan for day 2", "plan for day 1"])
     history = history_of("one", "two", "three")

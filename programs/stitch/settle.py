@@ -18,6 +18,7 @@ from stitchjam.data.text import normalise, one_line, words
 from stitchjam.programs.stitch.candidates import Candidates, is_name
 from stitchjam.programs.stitch.labelers import Reading
 from stitchjam.programs.stitch.view import View
+from stitchjam.signatures.reply import act
 
 __all__ = ["Thresholds", "label_id", "settle"]
 
@@ -101,7 +102,7 @@ def settle(
         number=notebook.next_number,
         intent=Intent(scopes=(scope.id,), events=events, entities=entities),
         move=move,
-        act=cast(Act, first.act),
+        act=_act(maker, events, first.act),
         target=target,
         summary=" ".join(dict.fromkeys(one_line(one.summary) for one in readings))[:_JOINED].strip(),
         references=_resolved(views, readings),
@@ -144,6 +145,17 @@ def _labels(maker: _Maker, picks: Sequence[tuple[Candidates, Sequence[str]]]) ->
         found |= dict.fromkeys(label.id for label in labels)
         found |= dict.fromkeys(maker.label(candidates.facet, name).id for name in names)
     return tuple(found)
+
+
+def _act(maker: _Maker, events: Sequence[str], said: str) -> Act:
+    """The act that the event type names, such as "proposes option"; else what was said to be it.
+
+    Small models choose well among types that are shown, and say the first of the acts they are given for every turn.
+    """
+    made = {label.id: label.name for label in maker.made}
+    names = (made.get(one) or maker.bank.name(one) for one in events)
+    named = next((found for name in names if (found := act(name.split()[0])) != "other"), said)
+    return cast(Act, named)
 
 
 def _resolved(views: Sequence[View], readings: Sequence[Reading]) -> tuple[Resolved, ...]:
