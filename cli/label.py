@@ -23,7 +23,7 @@ from stitchjam.cli.shared import (
     result,
     say,
 )
-from stitchjam.data.errors import BudgetStop, ModelError, UsageError
+from stitchjam.data.errors import BackendError, BudgetStop, ModelError, UsageError
 
 __all__ = ["Coreference", "Labeler", "Memories", "Turns", "labelling", "open_stitcher"]
 
@@ -123,18 +123,26 @@ def labelling(
                     def through(_: str, done: int, of: int) -> None:
                         tick(name[:24], done, of)
 
+                    if not disk.notes.notebook(stitcher.fingerprint).size:
+                        say(f"{name}: first, types are read from the first turns, which takes as long as some turns")
                     done = label_memory(disk, stitcher, limit, finish, through, start)
                     for turn, reason in list(done.failed.items())[:5]:
                         say(f"{name}: no note of {turn}: {reason}")
                     return done
 
                 yield run
-        except BudgetStop:
-            if start == "again":
-                say("go on without --again, which would drop what is labelled now")
-            raise
+        except (BackendError, BudgetStop) as error:
+            raise _stopped(error, start) from None
         finally:
-            say(usage_line(ledger))
+            if ledger.rows():
+                say(usage_line(ledger))
+
+
+def _stopped(error: BaseException, start: str) -> BaseException:
+    """What ends the command when the backend is out, or a budget is used up; both are gone on from."""
+    if start == "again":
+        say("go on without --again, which would drop what is labelled now")
+    return BudgetStop("backend out", str(error)) if isinstance(error, BackendError) else error
 
 
 def _memories(memory: Path | None, bench: tuple[Any, Any, Any], folder: Path) -> Iterator[tuple[str, Any]]:

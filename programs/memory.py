@@ -11,7 +11,7 @@ from stitchjam.data.disk.add import Added
 from stitchjam.data.disk.forget import Forgotten
 from stitchjam.data.disk.store import DiskStore
 from stitchjam.data.disk.verify import Verified
-from stitchjam.data.errors import ModelError, UsageError
+from stitchjam.data.errors import BudgetStop, StitchjamError, UsageError
 from stitchjam.data.progress import Tick, quiet
 from stitchjam.data.readers.chat import message_rows
 from stitchjam.data.readers.rows import Row
@@ -92,8 +92,9 @@ class Memory:
     ) -> Added:
         """Add a file, a history, a session, or one turn at the end of a session. It is on disk when this returns.
 
-        With a labeler, a turn is labelled as well, once there are 50 to make a vocabulary of; an error of the model is
-        told in `pending` then, and the turn is labelled later. What comes as a whole is labelled by `label`.
+        With a labeler, a turn is labelled as well, once there are 50 to make a vocabulary of; whatever keeps it from
+        that (the model, a budget, another process) is told in `pending`, and the turn is labelled later. What comes as
+        a whole is labelled by `label`.
 
         Args:
             what: the path of a file of any known format; a record; a turn as a mapping with speaker and text, and
@@ -134,9 +135,9 @@ class Memory:
     def _labelled(self, added: Added) -> Added:
         try:
             failed = self.label(finish=False).failed
-        except (ModelError, UsageError) as error:  # the turn is stored all the same
+        except (StitchjamError, BudgetStop) as error:  # the turn is stored all the same; to raise would have it twice
             return replace(added, pending=str(error))
-        return replace(added, pending="; ".join(failed.values())) if failed else added
+        return replace(added, pending="; ".join(dict.fromkeys(failed.values()))) if failed else added
 
     def search(self, query: str, k: int = 10, neighbours: int = 0, **where: Any) -> tuple[Hit, ...]:
         """The best turns for a query, without a model; `where` are the fields of `Filter`, such as speakers=["Mira"].

@@ -112,7 +112,7 @@ def test_notes_are_not_dropped_for_others_that_cannot_be_made(run, script, trip,
         raise lm15.ServerError("no")
 
     script(seed_vocabulary=dead)
-    assert run("label", "--memory", "m", "--again")[0] == 4
+    assert run("label", "--memory", "m", "--again")[0] == 6
     assert run("label", "--memory", "m", "--again", "--minutes", "0")[0] == 6
     monkeypatch.setattr(bindings_module, "open_bindings", lambda *_: None)
     assert run("label", "--memory", "m", "--again")[0] == 2  # no model

@@ -884,7 +884,9 @@ def test_a_step_has_to_give_what_can_be_kept(disk):
     key = StepKey("note", "p", "turn")
     disk.register(key)
     wrong: Any = lambda item: None  # noqa: E731
-    assert "has to give a Derived" in next(iter(disk.process(key, wrong).failed.values()))
+    with pytest.raises(UsageError, match="has to give a Derived"):
+        disk.process(key, wrong)
+    assert disk.process(key, lambda item: Derived({})).done == 1
 
 
 def test_a_step_on_something_unknown_is_refused_and_the_memory_goes_on(disk):

@@ -25,7 +25,11 @@ _Times = dict[tuple[str, str, str], float]
 def keep_labels(db: Connection, item: str, made: Iterable[Label], merges: Sequence[Merge]) -> None:
     """Enter labels that were made for a turn, and merges; turns that bore a merged label bear the other one."""
     for one in made:
-        insert_missing(db, schema.label, [_row(one, ())])
+        (now,) = merged_into(db, [one.id])
+        if now == one.id:
+            insert_missing(db, schema.label, [_row(one, ())])
+        else:  # what made it first was forgotten, and what merged it was not
+            _add_alias(db, now, one)
         _enter(db, _made(item, one))
     moved: dict[str, str] = {}
     for merge in merges:
@@ -100,6 +104,9 @@ def drop_notes(db: Connection, program: str) -> None:
 def merged_into(db: Connection, label_ids: Iterable[str]) -> set[str]:
     """The ids that labels are known by now, after merges."""
     event, now = schema.label_event.c, set(label_ids)
+    live = select(schema.label.c.id).where(schema.label.c.id.in_(sorted(now)))
+    if len(now) == len(db.execute(live).all()):  # what was merged into others has no row
+        return now
     rows = db.execute(select(event.label, event.detail).where(event.event == "merged"))
     into = {json.loads(row.detail)["old"]: row.label for row in rows}
     while moved := {one for one in now if one in into}:
@@ -150,6 +157,13 @@ def _rename(db: Connection, old_id: str, into_id: str) -> bool:
         db.execute(update(schema.label).where(label.id == into.id).values(aliases=json.dumps(aliases)))
         db.execute(schema.label.delete().where(label.id == old.id))
     return True
+
+
+def _add_alias(db: Connection, into_id: str, label: Label) -> None:
+    known = db.execute(select(schema.label).where(schema.label.c.id == into_id)).one_or_none()
+    if known is not None and (said := _described(label)) not in (aliases := json.loads(known.aliases)):
+        changed = json.dumps([*aliases, said])
+        db.execute(update(schema.label).where(schema.label.c.id == into_id).values(aliases=changed))
 
 
 def _made(item: str, label: Label) -> tuple[str, str, str]:

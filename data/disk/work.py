@@ -15,8 +15,8 @@ from sqlalchemy import Connection, and_, func, or_, select, update
 
 from stitchjam.data.disk import schema
 from stitchjam.data.disk.database import Database, chunked, get, insert_missing, put, replace
-from stitchjam.data.disk.labels import keep_labels
-from stitchjam.data.errors import StitchjamError, UsageError
+from stitchjam.data.disk.labels import keep_labels, merged_into
+from stitchjam.data.errors import BackendError, StitchjamError, UsageError
 from stitchjam.data.intents.records import Label, Merge
 
 __all__ = [
@@ -39,6 +39,7 @@ Kind = Literal["turn", "session"]
 Run = Callable[[str], "Derived"]
 Tick = Callable[[str], None]
 MAX_ATTEMPTS = 3
+_PATIENCE = 3  # items in a row for which an endpoint gave nothing, before it counts as out
 _AHEAD = 200  # items that are looked up at once
 _GIVEN_UP = (schema.work.c.status == "failed", schema.work.c.attempts >= MAX_ATTEMPTS)
 _LEASE = 1800.0  # seconds after which the item of a worker that said nothing is free again
@@ -132,28 +133,41 @@ def process(
 ) -> Processed:
     """Run a step on the items that wait for it, and on those that failed less than three times.
 
+    An endpoint that gives nothing for three items in a row, or for the last ones, is out: that ends the run, and is no
+    failure of these items. What fails between others that succeed is.
+
     Args:
         database: where.
         key: the step; it was registered.
         run: gets an item's id. What it raises is recorded; what is no StitchjamError ends the run as well.
         limit: at most so many items.
         tick: is given each item that is through.
+
+    Raises:
+        BackendError: the endpoint is out.
+        UsageError: from the step, such as that there is no model.
     """
     processed, started, ahead = Processed(), time.time(), deque[str]()
-    while limit is None or processed.done + len(processed.failed) < limit:
-        claimed = _claim(database, key, started, ahead)
-        if claimed is None:
-            break
-        try:
-            _run(database, key, claimed, run, processed)
-        except Exception as error:  # noqa: BLE001 - whatever a step raises is listed, and ends the run
-            _settle(database, key, claimed, _failed(f"{type(error).__name__}: {error}"))
-            raise
-        except BaseException:  # an interrupt or a budget says nothing about the item
-            given_back = {"status": "pending", "until": 0.0, "attempts": schema.work.c.attempts - 1}
-            _settle(database, key, claimed, given_back)
-            raise
-        tick(claimed.item)
+    held: dict[_Claimed, BackendError] = {}
+    try:
+        while limit is None or processed.done + len(processed.failed) + len(held) < limit:
+            claimed = _claim(database, key, started, ahead)
+            if claimed is None:
+                break
+            try:
+                _run(database, key, claimed, run, processed)
+            except BackendError as error:
+                held[claimed] = error
+                if len(held) >= _PATIENCE:
+                    break
+                continue
+            _fail(database, key, held, processed)
+            tick(claimed.item)
+        for error in held.values():
+            raise error
+    finally:
+        for one in held:
+            _settle(database, key, one, _GIVEN_BACK)
     return processed
 
 
@@ -164,6 +178,7 @@ class _Claimed(NamedTuple):
     until: float
 
 
+_GIVEN_BACK = {"status": "pending", "until": 0.0, "attempts": schema.work.c.attempts - 1}
 _PENDING = {"status": "pending", "attempts": 0, "error": "", "until": 0.0}
 
 
@@ -174,9 +189,27 @@ def _run(database: Database, key: StepKey, claimed: _Claimed, run: Run, processe
             raise UsageError(f"step {key.step!r} gave {type(derived).__name__}; it has to give a Derived")
         _settle(database, key, claimed, {"status": "done", "error": "", "until": 0.0}, derived)
         processed.done += 1
+    except BackendError:
+        raise
+    except UsageError:  # no model, or wrong settings: no item can help it
+        _settle(database, key, claimed, _GIVEN_BACK)
+        raise
     except StitchjamError as error:
+        _fail(database, key, {claimed: error}, processed)
+    except Exception as error:  # noqa: BLE001 - whatever a step raises is listed, and ends the run
+        _settle(database, key, claimed, _failed(f"{type(error).__name__}: {error}"))
+        raise
+    except BaseException:  # an interrupt or a budget says nothing about the item
+        _settle(database, key, claimed, _GIVEN_BACK)
+        raise
+
+
+def _fail(database: Database, key: StepKey, errors: dict[_Claimed, Any], processed: Processed) -> None:
+    """List items that failed; they are tried again later."""
+    for claimed, error in errors.items():
         processed.failed[claimed.item] = str(error)
         _settle(database, key, claimed, _failed(str(error)))
+    errors.clear()
 
 
 def _failed(error: str) -> dict[str, Any]:
@@ -203,7 +236,8 @@ def _keep(db: Connection, key: StepKey, item: str, derived: Derived) -> None:
     replace(db, schema.note, row | {"number": number})
     labels = schema.note_label
     db.execute(labels.delete().where(labels.c.item == item, labels.c.program == key.program))
-    insert_missing(db, labels, [{"label": x, "item": item, "program": key.program} for x in derived.labels])
+    now = merged_into(db, derived.labels) if derived.labels else ()
+    insert_missing(db, labels, [{"label": x, "item": item, "program": key.program} for x in now])
     keep_labels(db, item, derived.made, derived.merges)
 
 

@@ -58,8 +58,9 @@ def label_memory(
             program first, but not before its model has answered.
 
     Raises:
-        UsageError: another process labels this memory.
-        BackendError, BudgetStop: from the steps. What was labelled is kept.
+        UsageError: another process labels this memory, or there is no model.
+        BackendError: the endpoint gave nothing for three turns in a row.
+        BudgetStop: from the steps. What was labelled is kept in each case, and no turn is blamed.
     """
     if limit is not None and (not isinstance(limit, int) or limit < 0):
         raise UsageError(f"limit is a number of turns, or None, not {limit!r}")
@@ -119,11 +120,13 @@ class _Run:
 
 def _alone(path: Path) -> Any:
     """A turn is labelled by what was noted before it, so only one process at a time may label a memory."""
-    lock = FileLock(path / ".labelling.lock")
+    file = path / ".labelling.lock"
     try:
-        return lock.acquire(timeout=0)
+        return FileLock(file, mode=0o666).acquire(timeout=0)  # whoever may write the memory may label it
     except Timeout:
         raise UsageError(
             f"another process is labelling {path}, or another thread, and what is added meanwhile as well; wait for "
             "it, or stop it"
         ) from None
+    except OSError as error:
+        raise UsageError(f"{file} cannot be opened for writing ({error.strerror}); mend its permissions") from None
