@@ -90,7 +90,7 @@ def eval_oracle(
     from stitchjam.optimizers.progress import counts_shown
 
     plan = Plan(tuple(kind or ()), k, tokens, seeds=seeds)
-    with counts_shown(sys.stderr) as tick:
+    with counts_shown(sys.stderr, lines=True) as tick:
         report = measure_oracle(read_labelled(gold, data), plan, tick)
     result(as_json, report.model_dump(), *oracle_tables(report))
 

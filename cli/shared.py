@@ -50,7 +50,7 @@ Model = Annotated[str | None, typer.Option(help='One model for all steps instead
 HistoryFile = Annotated[Path | None, typer.Option("--history", help="A file instead of a memory.")]
 MemoryPath = Annotated[Path | None, typer.Option("--memory", help=f"Folder of the memory. [default: {MEMORY}]")]
 QuestionsFile = Annotated[Path | None, typer.Option("--questions", help="Questions file. [default: the sample's]")]
-ProgramName = Annotated[str, typer.Option(help="Artifact folder, or answerer, researcher, memory_agent.")]
+ProgramName = Annotated[str, typer.Option(help="Artifact folder, or answerer, researcher, memory_agent, stitch_agent.")]
 EffortName = Annotated[Literal["low", "medium", "high"], typer.Option(help="How hard a fresh researcher tries.")]
 METRIC_HELP = (
     "Answers: answer_f1, qa_f1, locomo_f1, locomo_gam, came_f1, rouge_l, choice, abstention; by a judge: judged, "

@@ -261,4 +261,5 @@ def oracle_tables(report: OracleReport) -> list[Any]:
         f"{report.k} turns and {report.tokens:,} tokens",
         f"evidence recall by similarity alone: {100 * report.similarity:.1f}",
         table(heads, rows, heads[2:]),
+        "in turns: one by labels, one by similarity; if trusted, as recall is: only facets whose labels have order",
     ]

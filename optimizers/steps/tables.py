@@ -44,6 +44,8 @@ def step_tables(report: StepReport) -> list[Any]:
         if rows:
             heads = [name.replace("b3", "B3").replace("_", " ") for name in names]
             lines += [title, table(("history", "turns", *heads), rows, right=("turns", *heads))]
+    if len(lines) == 1:
+        lines.append("none of these turns has gold for these steps; take more of them: --turns, --histories")
     if left := len(report.histories) - len(shown or report.histories):
         lines.append(f"{left} more histories are in the report")
     return [*lines, _HOW]
