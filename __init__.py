@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stitchjam.programs.artifact import load
+    from stitchjam.programs.jam.memorizer import Memorizer
     from stitchjam.programs.memory import Memory
     from stitchjam.programs.stitch.recall import StitchAgent
     from stitchjam.programs.stitch.stitcher import FusedStitcher
 
-__all__ = ["FusedStitcher", "Memory", "StitchAgent", "__version__", "load"]
+__all__ = ["FusedStitcher", "Memorizer", "Memory", "StitchAgent", "__version__", "load"]
 
 __version__ = "0.1.0"
 
 _HOME_OF = {
     "FusedStitcher": "stitchjam.programs.stitch.stitcher",
+    "Memorizer": "stitchjam.programs.jam.memorizer",
     "Memory": "stitchjam.programs.memory",
     "StitchAgent": "stitchjam.programs.stitch.recall",
     "load": "stitchjam.programs.artifact",

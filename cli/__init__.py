@@ -14,7 +14,22 @@ import typer
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ.setdefault("TQDM_DISABLE", "1")
 
-from stitchjam.cli import agreement, ask, bench, compile, eval, gym, inspect, label, measure, memory, report, show  # noqa: E402, F401  (importing them adds their commands)
+from stitchjam.cli import (  # noqa: E402, F401  (importing them adds their commands)
+    agreement,
+    ask,
+    bench,
+    compile,
+    eval,
+    gym,
+    inspect,
+    label,
+    measure,
+    memorize,
+    memory,
+    report,
+    segment,
+    show,
+)
 from stitchjam.cli.shared import app, say  # noqa: E402
 from stitchjam.data.errors import BudgetStop, StitchjamError  # noqa: E402
 from stitchjam.data.secrets import hide_secrets  # noqa: E402

@@ -1,6 +1,8 @@
 """Commands that ask: init, ask."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Annotated
 
 import typer
@@ -21,7 +23,7 @@ from stitchjam.cli.shared import (
 )
 from stitchjam.data.errors import UsageError
 
-__all__: list[str] = []
+__all__ = ["watching"]
 
 
 @app.command()
@@ -35,6 +37,17 @@ def init(force: Annotated[bool, typer.Option(help="Replace an existing file.")] 
     say(f"wrote {CONFIG}. Next: stitchjam models pull smollm2-135m, or name your own model in it")
 
 
+@contextmanager
+def watching(watch: bool) -> Iterator[None]:
+    """Show rounds of research as they end."""
+    import dspy
+
+    from stitchjam.optimizers.show_research import round_lines
+
+    with dspy.context(watch=(lambda number, one: say(*round_lines(number, one))) if watch else None):
+        yield
+
+
 @app.command()
 def ask(
     question: str,
@@ -45,6 +58,7 @@ def ask(
     model: Model = None,
     config: Config = CONFIG,
     trace: Annotated[bool, typer.Option("--trace", help="Show how the research or the recall went.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Show each round of the research as it ends.")] = False,
     as_json: Json = False,
 ) -> None:
     """Answer a question from a memory or a file, citing turns; from the sample when there is neither."""
@@ -53,7 +67,8 @@ def ask(
     from stitchjam.backends.usage import metered
     from stitchjam.data.console import working
     from stitchjam.data.sample import load_data
-    from stitchjam.optimizers.report import answer_lines, trace_lines, usage_line, usage_rows
+    from stitchjam.optimizers.report import answer_lines, usage_line, usage_rows
+    from stitchjam.optimizers.show_research import research_json, research_lines
     from stitchjam.optimizers.show_trace import recall_json, recall_lines
     from stitchjam.programs.artifact import open_program
     from stitchjam.programs.step import settings_for
@@ -64,12 +79,14 @@ def ask(
     store, (_, chosen) = load_data(history, memory=memory).store, open_program(program, effort)
     # Without this, dspy's own disk cache would keep text of the memory where no one looks for it.
     bindings = open_bindings(config, model, say)
-    with replies(None), settings_for(bindings), metered() as ledger, working(sys.stderr, "asking"):
+    # What turns while one waits would be drawn over the lines of rounds.
+    waiting = nullcontext() if watch else working(sys.stderr, "asking")
+    with replies(None), settings_for(bindings), metered() as ledger, waiting, watching(watch):
         found = asker(chosen)(question=question, store=store)
     value = {"answer": found.answer.model_dump(), "context": found.context.model_dump(), "usage": usage_rows(ledger)}
     lines: list[object] = [*answer_lines(found.answer, store, found.context)]
-    if trace:
-        lines += trace_lines(found.context)
+    if trace and "recall" not in found:
+        lines += research_lines(research_json(found.context, store, found.answer))
     if trace and "recall" in found:
         value["recall"] = recall_json(found.recall, found.context)
         lines += recall_lines(value["recall"])

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from stitchjam.cli.asked import cases_of, say_filed, say_labelled, system_of
 from stitchjam.cli.shared import (
     CONFIG,
     METRIC_HELP,
@@ -31,11 +32,13 @@ from stitchjam.cli.shared import (
 )
 from stitchjam.data.errors import BudgetStop, UsageError
 
-__all__ = ["eval_app", "say_labelled"]
+__all__ = ["eval_app"]
 
 EVAL_HELP = "Score a program on questions with gold answers and evidence, or search on the evidence alone."
 SYSTEM_HELP = (
-    "program: that of --program. closed_book, full_context, bm25, hybrid, researcher: what to compare with. stitch: "
+    "program: that of --program. closed_book, full_context, bm25, hybrid: what to compare with. researcher, with the "
+    "tree of memories that `memorize` made; also 'researcher no-tree', 'no-bm25', 'no-dense', 'no-filters'; memos: one "
+    "search over their memos. stitch: "
     "recall by intent, in memories that `label` made; also 'stitch no-scope', 'no-event', 'no-entity', "
     "'similarity-only'; released: as the authors' code does. "
     "search: how much evidence search finds, without a model."
@@ -54,7 +57,9 @@ Bench = Annotated[
 ]
 Data = Annotated[Path | None, typer.Option(help="Your copy of it. [default: the sample of worlds]")]
 System = Annotated[str, typer.Option(help=SYSTEM_HELP)]
-K = Annotated[int, typer.Option("-k", min=1, help="Of bm25 and hybrid: turns that they find.")]
+K = Annotated[int, typer.Option("-k", min=1, help="Of bm25, hybrid and memos: turns or memos that they find.")]
+Rounds = Annotated[int | None, typer.Option(min=1, help="Of researcher: rounds, instead of those of --effort.")]
+Found = Annotated[int | None, typer.Option(min=1, help="Of researcher: sessions that a search finds, likewise.")]
 Tokens = Annotated[int, typer.Option(min=1, help="Of full_context: tokens that it shows.")]
 Split = Annotated[str | None, typer.Option(help="train, held_out or all. [default: all of a benchmark, else held_out]")]
 Limit = Annotated[int | None, typer.Option(min=1, help="At most so many questions.")]
@@ -65,7 +70,7 @@ Name = Annotated[str | None, typer.Option(help="What reports call it. [default: 
 Deadline = Annotated[float, typer.Option(min=0.1, max=1e6, help="Seconds for one question; then it counts as 0.")]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Ask questions again that failed.")]
 Memories = Annotated[
-    Path | None, typer.Option(help="Of --bench: memories that `label` made; needed by the system stitch.")
+    Path | None, typer.Option(help="Of --bench: memories that `label` or `memorize` made; stitch and memos need them.")
 ]
 Encoder = Annotated[str, typer.Option(help="What search goes by: static, bge-m3, flag:MODEL or none.")]
 ChooseWeights = Annotated[
@@ -88,6 +93,8 @@ def evaluate_program(
     judge: Judge = None,
     system: System = "program",
     k: K = 10,
+    rounds: Rounds = None,
+    found: Found = None,
     tokens: Tokens = 8192,
     memory: MemoryPath = None,
     history: HistoryFile = None,
@@ -118,12 +125,12 @@ def evaluate_program(
         return
     memory = memory_of(memory, history, questions)
     chosen = split or ("all" if bench or system == "search" else None)
-    cases = _cases(bench, data, (history, questions, memory, memories), (chosen, limit, seed), encoder)
+    cases = cases_of(bench, data, (history, questions, memory, memories), (chosen, limit, seed), encoder)
     if system == "search":
         return _evaluate_search(cases, choose_weights, out or metric, as_json)
     from stitchjam.backends.bindings import open_bindings
 
-    kind, loaded, label = _system(system, program, effort, k, tokens)
+    kind, loaded, label = system_of(system, program, effort, k, tokens, (rounds, found))
     rate = _metric(metric, bench, setting or (), judge, kind)
     kept, bindings = kept_folder(runs, memory) / "eval", open_bindings(config, model, say)
     bindings = bindings.rollout(rollout) if rollout else bindings
@@ -132,7 +139,8 @@ def evaluate_program(
     limits = {"deadline": deadline, "calls": calls, "seconds": minutes and minutes * 60, "cost": dollars}
     terms = {"threads": threads, "again": retry_failed} | limits
     noted = system.split(" ")[0] in ("stitch", "released") and system != "stitch similarity-only"
-    _evaluate(loaded, _trials(cases, kind, rate, (bench, noted), rows), rows, (bindings, kept, terms), as_json)
+    needs = say_labelled if noted else say_filed if system == "memos" else None
+    _evaluate(loaded, _trials(cases, kind, rate, (bench, needs), rows), rows, (bindings, kept, terms), as_json)
 
 
 def _rows(path: Path, run: Any, cases: Any) -> Any:
@@ -153,42 +161,6 @@ def _run(program: Any, rate: Any, cases: Any, bindings: Any, about: tuple[str, s
     return run
 
 
-def _cases(
-    bench: str | None,
-    data: Path | None,
-    own: tuple[Any, Any, Any, Any],
-    which: tuple[str | None, int | None, int],
-    encoder: str,
-) -> Any:
-    """Histories with the questions to ask: of a benchmark, or of files or a memory of the user's own."""
-    from stitchjam.data.cases import bench_cases, own_cases
-    from stitchjam.data.console import working
-
-    if data and not bench:
-        raise UsageError("--data is the file or folder of a benchmark; name it with --bench, or give --history")
-    history, questions, memory, memories = own
-    if memories and not bench:
-        raise UsageError("--memories are those of a benchmark; name it with --bench, or ask a single one with --memory")
-    if bench and (history or questions or memory):
-        raise UsageError("--bench brings its own histories and questions; leave out --history, --questions, --memory")
-    split, limit, seed = which
-    with working(sys.stderr, "reading"):
-        if bench:
-            return bench_cases(bench, data, split or "all", limit, seed, encoder, memories)
-        return own_cases(history, questions, memory, split, limit, encoder)
-
-
-def _system(system: str, program: str, effort: Any, k: int, tokens: int) -> tuple[str, Any, str]:
-    """The kind of program that a system is, the system, and what to call it."""
-    from stitchjam.programs.artifact import open_program
-    from stitchjam.programs.systems import open_system
-
-    if system == "program":
-        return *open_program(program, effort), program
-    settings = {"full_context": f" {tokens} tokens", "bm25": f" k={k}", "hybrid": f" k={k}", "researcher": f" {effort}"}
-    return "memory_agent", open_system(system, effort, k, tokens), system + settings.get(system, "")
-
-
 def _metric(metric: str | None, bench: str | None, given: Sequence[str], judge: str | None, program: str) -> Any:
     """What makes a metric, which fits the program, from questions and a store."""
     from stitchjam.data.benchmarks import BENCHMARKS
@@ -204,35 +176,19 @@ def _metric(metric: str | None, bench: str | None, given: Sequence[str], judge: 
     return rate
 
 
-def say_labelled(case: Any) -> None:
-    """Say of how many turns of a history recall by intent knows the labels.
-
-    Raises:
-        UsageError: of none.
-    """
-    noted, turns = case.store.notebook.size, case.store.size
-    if not noted:
-        raise UsageError(
-            f"nothing is noted of {case.name!r}; label it first: stitchjam label; or a benchmark, with label --bench, "
-            "and then name its memories: eval --memories"
-        )
-    if noted < turns:
-        say(f"{case.name}: {noted:,} of {turns:,} turns are labelled; similarity alone finds the others")
-
-
-def _trials(cases: Any, program: str, rate: Any, about: tuple[str | None, bool], rows: Any) -> Iterator[Any]:
-    """What is left to ask, one history at a time; `about` is the benchmark, and whether notes are needed."""
+def _trials(cases: Any, program: str, rate: Any, about: tuple[str | None, Any], rows: Any) -> Iterator[Any]:
+    """What is left to ask, one history at a time; `about` is the benchmark, and what checks that a history is ready."""
     from stitchjam.data.benchmarks import BENCHMARKS
     from stitchjam.optimizers.evaluate import Trial
     from stitchjam.optimizers.task import examples
 
-    bench, noted = about
+    bench, check = about
     kinds = BENCHMARKS[bench].kinds if bench else {}
     for case in cases.open():
         left = [one for one in case.questions if (case.name, one.id) not in rows.done]
         if left:
-            if noted:
-                say_labelled(case)
+            if check:
+                check(case)
             yield Trial(examples(program, left, case.store), rate(left, case.store), case.name, kinds)
 
 

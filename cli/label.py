@@ -1,6 +1,5 @@
 """Commands of STITCH: label the turns of a memory, or of the histories of a benchmark."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,10 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from stitchjam.cli.memory import open_disk
+from stitchjam.cli.deriving import Bench, BenchData, Limits, Memories, deriving, memories_of, start_of
 from stitchjam.cli.shared import (
     CONFIG,
-    MEMORY,
     Calls,
     Config,
     Dollars,
@@ -23,12 +21,10 @@ from stitchjam.cli.shared import (
     result,
     say,
 )
-from stitchjam.data.errors import BackendError, BudgetStop, ModelError, UsageError
+from stitchjam.data.errors import ModelError, UsageError
 
-__all__ = ["Coreference", "Labeler", "Memories", "Turns", "labelling", "open_stitcher"]
+__all__ = ["Coreference", "Labeler", "Turns", "labelling", "open_stitcher"]
 
-_PATIENCE = 3  # requests that fail in a row before the endpoint counts as out
-Memories = Annotated[Path, typer.Option(help="Folder with a memory for each history; what is labelled is kept there.")]
 Labeler = Annotated[str, typer.Option("--program", help="stitch (one call a turn), stitch_stepwise, or an artifact.")]
 Turns = Annotated[int | None, typer.Option(min=1, help="Only the first so many of each history.")]
 Coreference = Annotated[bool, typer.Option(help="Note what references mean.")]
@@ -37,8 +33,8 @@ Coreference = Annotated[bool, typer.Option(help="Note what references mean.")]
 @app.command()
 def label(
     memory: MemoryPath = None,
-    bench: Annotated[str | None, typer.Option(help="Instead of a memory: the histories of a benchmark.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Your copy of it. [default: the sample of worlds]")] = None,
+    bench: Bench = None,
+    data: BenchData = None,
     memories: Memories = Path(".stitchjam/memories"),
     turns: Turns = None,
     program: Labeler = "stitch",
@@ -51,6 +47,9 @@ def label(
         bool, typer.Option("--retry-failed", help="Try turns again that failed three times.")
     ] = False,
     coreference: Coreference = True,
+    gold: Annotated[
+        bool, typer.Option("--gold", help="Of --bench worlds, came, ...: take gold labels, without a model.")
+    ] = False,
     model: Model = None,
     config: Config = CONFIG,
     calls: Calls = None,
@@ -59,16 +58,12 @@ def label(
     as_json: Json = False,
 ) -> None:
     """Give every turn its contextual intent and a note. After a stop, the same command goes on."""
-    if bench and memory:
-        raise UsageError("--bench makes memories of its own below --memories; leave out --memory")
-    if turns and not bench:
-        raise UsageError("--turns cuts histories of a benchmark; to label a memory bit by bit, give --limit")
-    if again and retry_failed:
-        raise UsageError("--again labels all turns anew, also those that failed; leave out --retry-failed")
+    if gold:
+        return _gold(bench, data, memories, as_json)
+    start, chosen = start_of(again, retry_failed), memories_of(memory, (bench, data, turns), memories)
     stitcher, done = open_stitcher(program, coreference), {}
-    start = "again" if again else "retry" if retry_failed else "on"
     with labelling(config, model, (calls, minutes, dollars), start) as run:
-        for name, disk in _memories(memory, (bench, data, turns), memories):
+        for name, disk in chosen:
             done[name] = run(disk, stitcher, name, limit, not more)
     result(as_json, {name: vars(one) for name, one in done.items()}, *(_line(*one) for one in done.items()))
     if given_up := sum(one.given_up for one in done.values()):
@@ -77,6 +72,20 @@ def label(
         )
     if failed := sum(len(one.failed) for one in done.values()):
         raise ModelError(f"{failed} turns have no note; the same command tries them again, each three times in all")
+
+
+def _gold(bench: str | None, data: Path | None, memories: Path, as_json: bool) -> None:
+    """Note the gold labels of a labelled set in memories of its histories."""
+    from stitchjam.data.labelled import read_labelled
+    from stitchjam.data.labelled.gold import label_by_gold
+    from stitchjam.data.memories import memory_of_history
+
+    if not bench:
+        raise UsageError("--gold takes the labels of a labelled set; name it with --bench, such as worlds")
+    done = {}
+    for one in read_labelled(bench, data):
+        done[one.name] = label_by_gold(memory_of_history(memories, one.history), one)
+    result(as_json, done, *(f"{name}: {count} turns have their gold labels" for name, count in done.items()))
 
 
 def open_stitcher(program: str, coreference: bool) -> Any:
@@ -93,69 +102,24 @@ def open_stitcher(program: str, coreference: bool) -> Any:
 
 
 @contextmanager
-def labelling(
-    config: Path,
-    model: str | None,
-    limits: tuple[int | None, float | None, float | None],
-    start: Any = "on",
-) -> Iterator[Callable[..., Any]]:
+def labelling(config: Path, model: str | None, limits: Limits, start: Any = "on") -> Iterator[Callable[..., Any]]:
     """A function that labels a memory: (disk, stitcher, name, limit, finish) to what was done. Shows progress."""
-    from stitchjam.backends.bindings import open_bindings
-    from stitchjam.backends.usage import Budget, metered
-    from stitchjam.data.console import resumable
-    from stitchjam.optimizers.progress import counts_shown
-    from stitchjam.optimizers.report import usage_line
-    from stitchjam.programs.step import settings_for
     from stitchjam.programs.stitch.ingest import label_memory
 
-    calls, minutes, dollars = limits
-    budget = Budget(calls=calls, seconds=minutes and minutes * 60, cost=dollars, patience=_PATIENCE)
-    bindings = open_bindings(config, model, say)
-    kept = (
-        "turns that are labelled are kept",
-        f"the same command{' without --again' * (start == 'again')} goes on from here",
-    )
-    with resumable(*kept), settings_for(bindings), metered(budget=budget) as ledger:
-        try:
-            with counts_shown(sys.stderr, lines=True) as tick:
+    with deriving(config, model, limits, start, "turns that are labelled") as tick:
 
-                def run(disk: Any, stitcher: Any, name: str, limit: int | None = None, finish: bool = True) -> Any:
-                    def through(_: str, done: int, of: int) -> None:
-                        tick(name[:24], done, of)
+        def run(disk: Any, stitcher: Any, name: str, limit: int | None = None, finish: bool = True) -> Any:
+            def through(_: str, done: int, of: int) -> None:
+                tick(name[:24], done, of)
 
-                    if not disk.notes.notebook(stitcher.fingerprint).size:
-                        say(f"{name}: first, types are read from the first turns, which takes as long as some turns")
-                    done = label_memory(disk, stitcher, limit, finish, through, start)
-                    for turn, reason in list(done.failed.items())[:5]:
-                        say(f"{name}: no note of {turn}: {reason}")
-                    return done
+            if not disk.notes.notebook(stitcher.fingerprint).size:
+                say(f"{name}: first, types are read from the first turns, which takes as long as some turns")
+            done = label_memory(disk, stitcher, limit, finish, through, start)
+            for turn, reason in list(done.failed.items())[:5]:
+                say(f"{name}: no note of {turn}: {reason}")
+            return done
 
-                yield run
-        except (BackendError, BudgetStop) as error:
-            raise _stopped(error, start) from None
-        finally:
-            if ledger.rows():
-                say(usage_line(ledger))
-
-
-def _stopped(error: BaseException, start: str) -> BaseException:
-    """What ends the command when the backend is out, or a budget is used up; both are gone on from."""
-    if start == "again":
-        say("go on without --again, which would drop what is labelled now")
-    return BudgetStop("backend out", str(error)) if isinstance(error, BackendError) else error
-
-
-def _memories(memory: Path | None, bench: tuple[Any, Any, Any], folder: Path) -> Iterator[tuple[str, Any]]:
-    """The memories to label: one that is there, or one for each history of a benchmark."""
-    name, data, turns = bench
-    if not name:
-        yield str(memory or MEMORY), open_disk(memory)
-        return
-    from stitchjam.data.benchmarks import open_benchmark
-    from stitchjam.data.memories import memory_of_history
-
-    for loaded in open_benchmark(name, data):
-        yield loaded.history.id, memory_of_history(folder, loaded.history.first(turns))
+        yield run
 
 
 def _line(name: str, done: Any) -> str:

@@ -1,19 +1,22 @@
-"""Commands that measure STITCH: eval steps (labels against gold), eval recall, eval oracle."""
+"""Commands that measure parts: eval steps (labels against gold), eval recall, eval oracle, eval research (bounds)."""
 
 import sys
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from stitchjam.cli.eval import eval_app, say_labelled
-from stitchjam.cli.label import Coreference, Labeler, Memories, Turns, labelling, open_stitcher
+from stitchjam.cli.asked import say_labelled
+from stitchjam.cli.deriving import BenchData, Memories
+from stitchjam.cli.eval import eval_app
+from stitchjam.cli.label import Coreference, Labeler, Turns, labelling, open_stitcher
 from stitchjam.cli.shared import CONFIG, Calls, Config, Dollars, Json, Minutes, Model, result, say
 from stitchjam.data.errors import BudgetStop, UsageError
 
 __all__: list[str] = []
 
+_MOST = 200
 KINDS = "worlds, came, sgd, realmem, qmsum, tiage, or rows (your own)"
 STEPS = {
     "detect_scope": "scope",
@@ -142,6 +145,50 @@ def eval_recall(
         report = measure_recall(cases, recall, Limits(k, tokens), lambda one: tick("recall", one, None))
     result(as_json, report.model_dump(), *recall_tables(report))
     say(usage_line(ledger))
+
+
+@eval_app.command("research")
+def eval_research(
+    bench: Annotated[str, typer.Option(help="Benchmark whose questions are researched.")] = "worlds",
+    data: BenchData = None,
+    memories: Annotated[
+        Path | None, typer.Option(help="Memories that `memorize` or `label` made; else there is no tree.")
+    ] = None,
+    planner: Annotated[
+        Literal["ideal", "words", "garbage"],
+        typer.Option(help="ideal: words of gold turns without the answer. words: of the question. garbage: nonsense."),
+    ] = "ideal",
+    rounds: Annotated[str, typer.Option(help="Budgets of rounds, in one run.")] = "1,2,5,10,20",
+    k: Annotated[str, typer.Option("-k", help="Sessions that a search finds.")] = "1,3,5",
+    actions: Annotated[int, typer.Option(min=1, help="Actions of a round.")] = 5,
+    split: Annotated[str, typer.Option(help="train, held_out or all.")] = "all",
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many questions.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the choice that --limit makes.")] = 0,
+    html: Annotated[Path | None, typer.Option(help="Write a page with the curves of recall against budget.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Which share of gold sessions research reads within a budget, when code plans instead of a model."""
+    from stitchjam.data.cases import bench_cases
+    from stitchjam.optimizers.bounds import bound_tables, measure_bounds
+    from stitchjam.optimizers.pages.curves import write_curves
+    from stitchjam.optimizers.progress import counts_shown
+
+    budgets, found = _numbers("--rounds", rounds), _numbers("-k", k)
+    cases = bench_cases(bench, data, split, limit, seed, memories=memories)
+    with counts_shown(sys.stderr) as tick:
+        report = measure_bounds(cases.open(), planner, budgets, found, actions, tick)
+    if html is not None:
+        write_curves(html, report)
+        say(f"wrote {html}")
+    result(as_json, report.model_dump(), *bound_tables(report))
+
+
+def _numbers(option: str, text: str) -> list[int]:
+    """Numbers from 1 on, ascending, from a text such as "1,3,5"."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and 0 < int(part) <= _MOST for part in parts):
+        raise UsageError(f"{option} takes whole numbers from 1 to {_MOST}, such as 1,3,5, not {text!r}")
+    return sorted(set(map(int, parts)))
 
 
 def _reader(name: str) -> Any:

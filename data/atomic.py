@@ -1,4 +1,4 @@
-"""Turns what is written bit by bit into a file that is there completely or not at all."""
+"""Turns what is written bit by bit into a file or folder that is there completely or not at all."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TextIO
 from uuid import uuid4
 
-__all__ = ["whole_file", "whole_path"]
+__all__ = ["whole_file", "whole_folder", "whole_path"]
 
 _SHOWN = 100  # characters of the name that its unfinished copy has too
 
@@ -45,3 +45,22 @@ def whole_path(path: Path) -> Iterator[Path]:
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A folder to write to, which takes its name only when it is complete; there is none of that name, or an empty one.
+
+    Raises:
+        OSError: it cannot be written, or holds something.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name[:_SHOWN]}.{uuid4().hex[:8]}.partial")
+    new.mkdir()
+    try:
+        yield new
+        if path.exists():
+            path.rmdir()
+        new.replace(path)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)

@@ -1,9 +1,10 @@
-"""Turns a file into its SHA-256."""
+"""Turns files and texts into their SHA-256."""
 
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
-__all__ = ["file_hash"]
+__all__ = ["file_hash", "lines_hash"]
 
 _BLOCK = 1 << 20
 
@@ -15,3 +16,8 @@ def file_hash(path: Path) -> str:
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
+
+
+def lines_hash(lines: Iterable[str]) -> str:
+    """The SHA-256 of texts in order, in hex."""
+    return sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()

@@ -20,6 +20,7 @@ __all__ = [
     "Filter",
     "History",
     "NOT_MENTIONED",
+    "Outcome",
     "Question",
     "Round",
     "Session",
@@ -94,8 +95,9 @@ class History(Record):
 class Filter(Record):
     """Where to search; a field that is left out does not restrict. A lone name may stand for a list of one.
 
-    `sources` are ids or names of what was ingested, `folders` paths with all below them, `labels` ids of intent labels
-    on turns. `after` (inclusive) and `before` (exclusive) are ISO 8601; a turn without event time lies in no period.
+    `sources` are ids or names of what was ingested, `folders` paths or ids with all below them, `labels` ids of intent
+    labels on turns: of each facet that is named, a turn bears one. `after` (inclusive) and `before` (exclusive) are ISO
+    8601; a turn without event time lies in no period.
     """
 
     sources: Sequence[str] | None = None
@@ -168,12 +170,21 @@ class Claim(Record):
     time: str = ""
 
 
+Outcome = Literal["found", "nothing", "invalid", "repeated", "beyond", "failed"]
+
+
 class Round(Record):
-    """What one round of research did, for the trace: actions taken, what came back, what is still missing."""
+    """What one round of research did, for the trace: actions taken, what came back, what is still missing.
+
+    `outcomes` are the kinds of the observations: something was found or not, the action was invalid, was done before,
+    was one too many, or its reader's answer could not be used. `read` are ids of sessions that were opened first in it.
+    """
 
     actions: tuple[str, ...]
     observations: tuple[str, ...]
     missing: tuple[str, ...]
+    outcomes: tuple[Outcome, ...] = ()
+    read: tuple[str, ...] = ()
 
 
 class Context(Record):
@@ -181,7 +192,8 @@ class Context(Record):
 
     `browsed` lists session ids that were really opened; `failures` lists steps whose answer could not be used;
     `dropped` counts claims without support that were left out. `gists` say what the topics of the claims are about;
-    they help to read the claims and are no evidence.
+    they help to read the claims and are no evidence. `evidence` are the verbatim words that were found, by the labels
+    e1, e2 ... that the rounds speak of; claims rest on some of them.
     """
 
     request: str
@@ -194,6 +206,7 @@ class Context(Record):
     failures: tuple[str, ...] = ()
     dropped: int = 0
     gists: tuple[str, ...] = ()
+    evidence: tuple[Claim, ...] = ()
 
     @property
     def session_ids(self) -> tuple[str, ...]:

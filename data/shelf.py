@@ -4,7 +4,7 @@ import threading
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from math import nan
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from stitchjam.data.intents.notebook import Notebook
 from stitchjam.data.intents.records import Entry as NoteEntry
 from stitchjam.data.records import Filter, History, Turn
 from stitchjam.data.times import seconds
+from stitchjam.data.tree.grow import Tree
+from stitchjam.data.tree.paths import paths_of
+from stitchjam.data.tree.records import Memo, Readme
 
 __all__ = ["HistoryShelf", "Shelf", "entry", "mask_of", "require_known", "unknown"]
 
@@ -48,20 +51,32 @@ class Shelf(Protocol):
         ...
 
     def mask(self, field: str, names: Collection[str]) -> Mask:
-        """Turns in these "sources", "folders" or with these "labels"; raises UsageError for a name that is unknown."""
+        """Turns in these "sources" or with these "labels"; raises UsageError for a name that is unknown."""
         ...
 
     def notebook(self) -> Notebook:
         """What is noted of the turns by now; empty when nothing is."""
         ...
 
+    def tree(self) -> Tree:
+        """The folders in which sessions are filed by now; empty when none is."""
+        ...
+
 
 class HistoryShelf:
     """A history in memory; it is the only source, under its own id."""
 
-    def __init__(self, history: History, encoder: str, entries: Iterable[NoteEntry] = ()):
+    def __init__(
+        self,
+        history: History,
+        encoder: str,
+        entries: Iterable[NoteEntry] = (),
+        filed: tuple[Iterable[Memo], Iterable[Readme]] = ((), ()),
+    ):
         self.history, self._encoder = history, encoder
         self._notebook: Notebook | None = None
+        self._filed = tuple(filed[0]), tuple(filed[1])
+        self._tree: Tree | None = None
         self._entries = tuple(entries)
         self._turns = history.turns
         self._positions = {turn.id: position for position, turn in enumerate(self._turns)}
@@ -103,13 +118,13 @@ class HistoryShelf:
         return self._times
 
     def mask(self, field: str, names: Collection[str]) -> Mask:
-        """All turns for the one source, those that bear a label; there are no folders."""
+        """All turns for the one source, those that bear a label."""
         if field == "labels":
             require_known("label", names, self.notebook().bank.labels)
             mask = np.zeros(len(self._turns), dtype=bool)
             mask[list(self.positions(self.notebook().bearers(names)).values())] = True
             return mask
-        require_known(field[:-1], names, [self.history.id] if field == "sources" else [])
+        require_known(field[:-1], names, [self.history.id])
         return np.full(len(self._turns), bool(names))
 
     def notebook(self) -> Notebook:
@@ -120,14 +135,25 @@ class HistoryShelf:
                     self._notebook = Notebook(open_encoder(self._encoder), self._entries)
         return self._notebook
 
-    def noted(self, entries: Iterable[NoteEntry]) -> "HistoryShelf":
-        """The same turns and the same index, with other notes."""
-        other = HistoryShelf(self.history, self._encoder, entries)
+    def tree(self) -> Tree:
+        """Grown from the memos when first asked for."""
+        if self._tree is None:
+            with self._lock:
+                if self._tree is None:
+                    self._tree = Tree(open_encoder(self._encoder), *self._filed)
+        return self._tree
+
+    def with_views(
+        self, entries: Iterable[NoteEntry] | None = None, filed: tuple[Iterable[Memo], Iterable[Readme]] | None = None
+    ) -> "HistoryShelf":
+        """The same turns and the same index, with other notes, or with other memos and READMEs."""
+        known = self.notebook().entries if entries is None else entries
+        other = HistoryShelf(self.history, self._encoder, known, self._filed if filed is None else filed)
         other._index = self.index()
         return other
 
-    def __reduce__(self) -> tuple[type["HistoryShelf"], tuple[History, str, tuple[NoteEntry, ...]]]:
-        return HistoryShelf, (self.history, self._encoder, tuple(self.notebook().entries))
+    def __reduce__(self) -> tuple[type["HistoryShelf"], tuple[Any, ...]]:
+        return HistoryShelf, (self.history, self._encoder, tuple(self.notebook().entries), self._filed)
 
 
 def entry(turn: Turn, ordinal: int) -> Entry:
@@ -152,10 +178,35 @@ def mask_of(shelf: Shelf, where: Filter) -> Mask:
         mask &= columns.speaker_mask(where.speakers)
     if where.after or where.before:
         mask &= columns.time_mask(seconds(where.after), seconds(where.before))
-    for field in ("sources", "folders", "labels"):
-        if getattr(where, field) is not None:
-            mask &= shelf.mask(field, getattr(where, field))
+    if where.folders is not None:
+        mask &= columns.session_mask(_filed_in(shelf.tree(), where.folders))
+    if where.sources is not None:
+        mask &= shelf.mask("sources", where.sources)
+    if where.labels is not None:
+        for names in _by_facet(shelf.notebook(), where.labels):
+            mask &= shelf.mask("labels", names)
     return mask
+
+
+def _by_facet(notebook: Notebook, labels: Collection[str]) -> list[list[str]]:
+    """Labels of one facet each: a turn bears one of each, as in any faceted search. None at all lets no turn pass."""
+    groups: dict[str, list[str]] = {}
+    for name in labels:
+        known = notebook.bank.labels.get(notebook.bank.canonical(name))
+        groups.setdefault(known.facet if known else "", []).append(name)
+    return list(groups.values()) or [[]]
+
+
+def _filed_in(tree: Tree, names: Collection[str]) -> set[str]:
+    """Ids of the sessions below these folders, which are named by path or id."""
+    with tree.lock:
+        folders, paths, found = tree.folders(), paths_of(tree), set[str]()
+        for name in names:
+            kind, there = ("folder", name) if name in folders else paths.find(name)
+            if kind != "folder" or not tree.size:
+                raise unknown("folder", name, filter(None, paths.folders.values()))
+            found.update(tree.sessions_below(folders[there]))
+        return found
 
 
 def require_known(kind: str, names: Collection[str], known: Collection[str]) -> None:

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from stitchjam.data.digest import lines_hash
 from stitchjam.data.errors import UsageError
 from stitchjam.data.hits import Hit, SessionHit
 from stitchjam.data.index.columns import Columns, Mask
@@ -20,6 +20,8 @@ from stitchjam.data.intents.records import Entry
 from stitchjam.data.readers import read_history
 from stitchjam.data.records import Filter, History, Session, Turn
 from stitchjam.data.shelf import HistoryShelf, Shelf, mask_of, unknown
+from stitchjam.data.tree.grow import Tree
+from stitchjam.data.tree.records import Memo, Readme
 
 __all__ = ["Hit", "SessionHit", "Store"]
 
@@ -36,17 +38,19 @@ class Store:
 
     def __init__(self, shelf: Shelf):
         self._shelf = shelf
-        self._hashed: tuple[Notebook | None, int, str] = (None, 0, "")
+        self._hashed: tuple[tuple[object, ...], str] = (), ""
 
     @property
     def fingerprint(self) -> str:
-        """Hash of what it holds: the same turns in the same order within their sessions, and the same notes."""
-        notebook, hashed = self.notebook, self._hashed
-        if hashed[0] is not notebook or hashed[1] != notebook.size:  # turns are labelled while it is open
+        """Hash of what it holds: the same turns in the same order within their sessions, the same notes and memos."""
+        notebook, tree = self.notebook, self.tree
+        state = (notebook, notebook.size, tree, tree.version)  # turns are labelled and filed while it is open
+        if self._hashed[0] != state:
             notes = (f"{note.turn_id} {note.model_dump_json()}" for note in list(notebook.notes.values()))
-            held = "\n".join([*sorted(self._shelf.turn_ids()), *sorted(notes)])
-            hashed = self._hashed = notebook, notebook.size, sha256(held.encode("utf-8", "replace")).hexdigest()
-        return hashed[2]
+            views = (one.model_dump_json() for one in (*tree.memos.values(), *tree.readmes.values()))
+            held = lines_hash([*sorted(self._shelf.turn_ids()), *sorted(notes), *sorted(views)])
+            self._hashed = state, held
+        return self._hashed[1]
 
     @property
     def name(self) -> str:
@@ -55,27 +59,27 @@ class Store:
 
     @classmethod
     def of(cls, history: History, encoder: str = "static", entries: Iterable[Entry] = ()) -> "Store":
-        """A store of a history in memory.
+        """A store of a history in memory; raises DataError when two turns or two sessions have the same id.
 
         Args:
             history: what it holds.
             encoder: a name that `open_encoder` knows.
             entries: what was noted of its turns, in the order of the notes.
-
-        Raises:
-            DataError: two turns or two sessions have the same id.
         """
         return cls(HistoryShelf(history, encoder, entries))
 
     def noted(self, entries: Iterable[Entry]) -> "Store":
-        """A store of the same turns with other notes; for histories in memory.
+        """A store of the same turns with other notes; for histories in memory, UsageError for a memory on disk."""
+        return Store(self._in_memory("notes").with_views(entries))
 
-        Raises:
-            UsageError: the store is that of a memory on disk, which keeps its notes itself.
-        """
+    def filed(self, memos: Iterable[Memo], readmes: Iterable[Readme] = ()) -> "Store":
+        """The same with other memos and READMEs."""
+        return Store(self._in_memory("memos").with_views(filed=(memos, readmes)))
+
+    def _in_memory(self, what: str) -> HistoryShelf:
         if not isinstance(self._shelf, HistoryShelf):
-            raise UsageError("a memory on disk keeps its own notes; label it: stitchjam label")
-        return Store(self._shelf.noted(entries))
+            raise UsageError(f"a memory on disk keeps its own {what}; make them: stitchjam label, stitchjam memorize")
+        return self._shelf
 
     @classmethod
     def from_file(cls, path: str | Path, format: str | None = None) -> "Store":
@@ -169,7 +173,12 @@ class Store:
         return tuple(Hit(turns[at], found.get(at, 0.0)) for at in [*found, *beside] if at in turns)
 
     def search_sessions(
-        self, query: str, k: int = 5, exclude: Iterable[str] = (), where: Filter | None = None
+        self,
+        query: str,
+        k: int = 5,
+        exclude: Iterable[str] = (),
+        where: Filter | None = None,
+        weights: Weights | None = None,
     ) -> tuple[SessionHit, ...]:
         """The best sessions for a query, best first: how they cover its words, plus their best turn.
 
@@ -178,10 +187,12 @@ class Store:
             k: at most so many sessions.
             exclude: ids of sessions to leave out, such as those already read.
             where: only these turns count.
+            weights: as for `search`.
         """
         if not _WORD.search(query):
             return ()
-        scored, ids = self.index.score(query, self.mask(where)), list(self._columns.session_ids)
+        index = replace(self.index, weights=weights) if weights else self.index
+        scored, ids = index.score(query, self.mask(where)), list(self._columns.session_ids)
         left_out = set([exclude] if isinstance(exclude, str) else exclude)
         scores = np.where([session_id in left_out for session_id in ids], np.float32(0), scored.sessions)
         wanted, there = frozenset(terms(query)), self._shelf.session_times()  # without what was forgotten since
@@ -204,6 +215,11 @@ class Store:
     def notebook(self) -> Notebook:
         """What is noted of the turns by now: their intents, labels, gists and ledgers. Empty when nothing is."""
         return self._shelf.notebook()
+
+    @property
+    def tree(self) -> Tree:
+        """The folders in which sessions are filed by now, with their memos. Empty when none is."""
+        return self._shelf.tree()
 
     def first(self, count: int) -> tuple[Turn, ...]:
         """The turns that were added first, in that order."""

@@ -5,7 +5,7 @@ labels of turns are replaced by those of another turn, chosen by chance, for a s
 equal labels are, so that the labels are wrong and still hang together.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from random import Random
@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 
 from stitchjam.data.errors import UsageError
 from stitchjam.data.intents.matching import Limits, match_intent
-from stitchjam.data.intents.records import FACETS, Entry, Facet, Intent, Label, Note
-from stitchjam.data.labelled import LabelledHistory, TurnLabels
+from stitchjam.data.intents.records import FACETS, Facet, Intent
+from stitchjam.data.labelled import LabelledHistory
+from stitchjam.data.labelled.gold import Labels, facets_of, gold_entries, intent_of
 from stitchjam.data.progress import Tick
-from stitchjam.data.records import Question, Record, Span, Turn
+from stitchjam.data.records import Question, Record
 from stitchjam.data.store import Store
 from stitchjam.optimizers.compare import interval
 from stitchjam.optimizers.show import table
 
-__all__ = ["DESIGNS", "Level", "OracleReport", "gold_entries", "measure_oracle", "oracle_tables"]
+__all__ = ["DESIGNS", "Level", "OracleReport", "measure_oracle", "oracle_tables"]
 
 Damage = Literal["turns", "runs"]
-Labels = Mapping[str, Mapping[Facet, tuple[str, ...]]]
 RATES, _SEEDS = (0.1, 0.3, 0.5, 1.0), 3
 # How recall uses labels: by label density alone (the paper), in turns with similarity, or only those with structure.
 DESIGNS: Mapping[str, Mapping[str, Any]] = {
@@ -126,50 +126,14 @@ def measure_oracle(histories: Iterable[LabelledHistory], plan: Plan, tick: Tick)
     )
 
 
-def gold_entries(turns: Iterable[Turn], labels: Labels) -> Iterator[Entry]:
-    """Notes that hold labels and nothing else, as a labelling that makes no mistake would leave them."""
-    known: set[str] = set()
-    for number, turn in enumerate(turns):
-        own = labels.get(turn.id, {})
-        names: list[tuple[Facet, str]] = [(facet, name) for facet in FACETS for name in own.get(facet, ())]
-        made = {_id(*one): Label(id=_id(*one), facet=one[0], name=one[1]) for one in names if _id(*one) not in known}
-        known.update(made)
-        note = Note(
-            turn_id=turn.id,
-            session_id=turn.session_id,
-            speaker=turn.speaker,
-            number=number,
-            intent=_intent(own),
-            move="continue",
-            act="other",
-            target="",
-            summary="",
-            span=Span.of(turn),
-        )
-        yield Entry(note=note, made=tuple(made.values()))
-
-
 def _case(one: LabelledHistory, kinds: Sequence[str]) -> _Case | None:
     questions = tuple(q for q in one.questions if q.evidence and (not kinds or q.kind in kinds))
-    labels = {turn_id: _facets(gold) for turn_id, gold in one.labels.items()}
+    labels = {turn_id: facets_of(gold) for turn_id, gold in one.labels.items()}
     if not questions:
         return None
     store = Store.of(one.history)
     alike = {question.id: store.index.score(question.text).turns for question in questions}
     return _Case(one.name, store, questions, labels, alike)
-
-
-def _facets(gold: TurnLabels) -> dict[Facet, tuple[str, ...]]:
-    return {"scope": (gold.scope,) if gold.scope else (), "event": gold.events, "entity": gold.entities}
-
-
-def _id(facet: Facet, name: str) -> str:
-    return f"{facet}-{name}"
-
-
-def _intent(labels: Mapping[Facet, Sequence[str]]) -> Intent:
-    ids = {facet: tuple(dict.fromkeys(_id(facet, name) for name in labels.get(facet, ()))) for facet in FACETS}
-    return Intent(scopes=ids["scope"], events=ids["event"], entities=ids["entity"])
 
 
 def _at(cases: Sequence[_Case], plan: Plan, damage: str, rate: float) -> dict[str, Recalls]:
@@ -204,7 +168,7 @@ def _merged(parts: Iterable[Recalls]) -> Recalls:
 def _of(question: Question, labels: Labels) -> Intent:
     """The labels of all evidence of a question."""
     evidence = [labels.get(turn_id, {}) for turn_id in question.evidence]
-    return _intent({facet: [name for one in evidence for name in one.get(facet, ())] for facet in FACETS})
+    return intent_of({facet: [name for one in evidence for name in one.get(facet, ())] for facet in FACETS})
 
 
 def _damaged(case: _Case, damage: str, rate: float, seed: int) -> Labels:

@@ -24,7 +24,6 @@ __all__ = [
     "manifest_lines",
     "plan_line",
     "probe_table",
-    "trace_lines",
     "usage_line",
     "usage_rows",
     "usage_table",
@@ -138,13 +137,3 @@ def answer_lines(answer: Answer, store: Store, context: Context | None = None) -
     if not answer.abstained and not answer.turn_ids:
         lines.append("  (no turn cited)")
     return lines
-
-
-def trace_lines(context: Context) -> list[str]:
-    """How the research went."""
-    lines = [f"needs: {'; '.join(context.needs)}"] if context.needs else []
-    for number, round_ in enumerate(context.rounds, 1):
-        pairs = zip(round_.actions, round_.observations, strict=True)
-        lines += [f"round {number}: {action} -> {seen}" for action, seen in pairs]
-    lines.append(f"stopped: {context.stop}; {len(context.claims)} claims, {context.dropped} dropped")
-    return lines + [f"could not be used: {failure}" for failure in context.failures]

@@ -16,7 +16,7 @@ from stitchjam.data.worlds.folder import World
 from stitchjam.data.worlds.query import fits
 from stitchjam.data.worlds.records import Fact, TurnGold, WorldQuestion, session_of
 from stitchjam.data.worlds.sentences import EVENTS
-from stitchjam.programs.render import NOTHING, claim_line, clip, quoted, turn_line
+from stitchjam.programs.render import NOTHING, claim_line, clip, quoted, quoted_line
 from stitchjam.programs.stitch.view import clean
 
 __all__ = ["STEPS", "step_rows"]
@@ -68,7 +68,7 @@ def _labelled(world: World) -> Iterator[_Labelled]:
 
 
 def _lines(turns: Iterable[Turn]) -> str:
-    return "\n".join(turn_line(f"t{number}", turn) for number, turn in enumerate(turns, 1))
+    return "\n".join(quoted_line(f"t{number}", turn.speaker, turn.text) for number, turn in enumerate(turns, 1))
 
 
 def _said(one: _Labelled) -> dict[str, Any]:
@@ -144,7 +144,10 @@ def _references(world: World) -> Iterator[Pair]:
         )
         before = (*(turns[id] for id in told if id != one.turn.external_id), *one.before)
         outputs = [{"words": reference.text, "means": reference.means} for reference in found]
-        yield {"before": _lines(before), "turn": turn_line("now", one.turn)}, {"references": outputs}
+        yield (
+            {"before": _lines(before), "turn": quoted_line("now", one.turn.speaker, one.turn.text)},
+            {"references": outputs},
+        )
 
 
 def _groups(world: World) -> Iterator[Pair]:

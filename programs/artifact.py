@@ -27,6 +27,7 @@ from stitchjam.programs.contract import (
     signature_of,
 )
 from stitchjam.programs.folder import steady, whole
+from stitchjam.programs.jam.memorizer import Memorizer
 from stitchjam.programs.jam.researcher import Researcher
 from stitchjam.programs.judge import JUDGES
 from stitchjam.programs.step import Program
@@ -49,6 +50,7 @@ SCHEMA = "stitchjam.artifact/1"
 PROGRAMS: dict[str, type[Program]] = {
     "answerer": Answerer,
     "intent_recall": IntentRecall,
+    "memorizer": Memorizer,
     "memory_agent": MemoryAgent,
     "researcher": Researcher,
     "stitch_agent": StitchAgent,

@@ -19,9 +19,12 @@ from stitchjam.data.records import Answer, Context, Filter, History, Session, Tu
 from stitchjam.data.store import Hit, Store
 from stitchjam.programs.answer import MemoryAgent
 from stitchjam.programs.artifact import load
+from stitchjam.programs.deriving import Start
+from stitchjam.programs.jam.filing import Filed, memorize
+from stitchjam.programs.jam.memorizer import Memorizer
 from stitchjam.programs.recall import recall
 from stitchjam.programs.step import Program
-from stitchjam.programs.stitch.ingest import Labelled, Start, label_memory
+from stitchjam.programs.stitch.ingest import Labelled, label_memory
 from stitchjam.programs.stitch.recall import IntentRecall
 from stitchjam.programs.stitch.stitcher import Stitcher
 from stitchjam.programs.systems import asker
@@ -43,15 +46,25 @@ class Memory:
         disk: the memory.
         agent: what researches and answers; default: `MemoryAgent()`.
         labeler: what gives each turn its contextual intent as it comes, such as `FusedStitcher()`; default: nothing.
+        memorizer: what files sessions in a tree of folders when `memorize` is called; default: `Memorizer()`.
     """
 
-    def __init__(self, disk: DiskStore, agent: Program | None = None, labeler: Stitcher | None = None):
+    def __init__(
+        self,
+        disk: DiskStore,
+        agent: Program | None = None,
+        labeler: Stitcher | None = None,
+        memorizer: Memorizer | None = None,
+    ):
         self.disk = disk
         if agent is not None and not isinstance(agent, Program):
             raise UsageError(f"agent is a program, such as MemoryAgent(), or the folder of one, not {agent!r}")
         if labeler is not None and not isinstance(labeler, Stitcher):
             raise UsageError(f"labeler labels turns, such as FusedStitcher(), or is the folder of one, not {labeler!r}")
+        if memorizer is not None and not isinstance(memorizer, Memorizer):
+            raise UsageError(f"memorizer files sessions: Memorizer(), or the folder of one, not {memorizer!r}")
         self.agent, self.labeler = asker(agent or MemoryAgent()), labeler
+        self.memorizer = memorizer or Memorizer()
 
     @classmethod
     def open(
@@ -61,13 +74,14 @@ class Memory:
         encoder: str | None = None,
         create: bool = True,
         labeler: Stitcher | str | Path | None = None,
+        memorizer: Memorizer | str | Path | None = None,
     ) -> "Memory":
         """Open the memory in a folder, or make it.
 
         Args:
             path: the folder.
             agent: a program, or the folder of a compiled one.
-            labeler: likewise; see the class.
+            labeler, memorizer: likewise; see the class.
             encoder: "static" (default), "bge-m3", "flag:MODEL" or "none"; see `data.index.encoders.open_encoder`.
             create: make it when it is not there.
 
@@ -75,7 +89,7 @@ class Memory:
             UsageError, DataError: from `DiskStore`.
             ArtifactError: the compiled program is damaged or does not fit.
         """
-        programs = (load(one) if isinstance(one, str | Path) else one for one in (agent, labeler))
+        programs = (load(one) if isinstance(one, str | Path) else one for one in (agent, labeler, memorizer))
         return cls(DiskStore(path, encoder, create), *programs)  # type: ignore[arg-type]
 
     @property
@@ -131,6 +145,20 @@ class Memory:
         if self.labeler is None:
             raise UsageError("this memory has no labeler; open it with Memory.open(path, labeler=FusedStitcher())")
         return label_memory(self.disk, self.labeler, limit, finish, tick, start)
+
+    def memorize(self, limit: int | None = None, tick: Tick = quiet, start: Start = "on") -> Filed:
+        """File sessions that have no memo yet in the tree of folders, and write what is stale of its READMEs.
+
+        Args:
+            limit: at most so many sessions.
+            tick: is told how many sessions and folders are through.
+            start: see `programs.jam.filing.memorize`.
+
+        Raises:
+            UsageError: no model is configured, or another process files this memory.
+            BackendError, BudgetStop: from the steps. What was written is kept.
+        """
+        return memorize(self.disk, self.memorizer, limit, tick, start)
 
     def _labelled(self, added: Added) -> Added:
         try:
@@ -231,7 +259,7 @@ class Memory:
         return self
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return Memory.open, (self.disk.path, self.agent, None, True, self.labeler)
+        return Memory.open, (self.disk.path, self.agent, None, True, self.labeler, self.memorizer)
 
 
 def _row(what: Any) -> Mapping[str, str]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from stitchjam.data.records import Claim, Session, Span, Turn
+from stitchjam.data.records import Claim, Span, Turn
 from stitchjam.data.text import escape, one_line
 from stitchjam.data.tokens import count_tokens, truncate
 
-__all__ = ["NOTHING", "claim_line", "clip", "gist_line", "pages", "quoted", "turn_line", "within"]
+__all__ = ["NOTHING", "claim_line", "clip", "gist_line", "quoted", "quoted_line", "within"]
 
 NOTHING = "(nothing)"
 _LONGEST_NAME = 60
@@ -18,9 +18,9 @@ def clip(text: str, characters: int) -> str:
     return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"
 
 
-def turn_line(label: str, turn: Turn) -> str:
+def quoted_line(label: str, speaker: str, text: str) -> str:
     """`t3 | Mira: words` inside a session, where the date is shown once."""
-    return f"{label} | {clip(turn.speaker, _LONGEST_NAME)}: {_safe(turn.text)}"
+    return f"{label} | {clip(speaker, _LONGEST_NAME)}: {_safe(text)}"
 
 
 def claim_line(label: str, claim: Claim) -> str:
@@ -56,17 +56,3 @@ def within(lines: Iterable[str], tokens: int) -> list[str]:
             return kept or [truncate(line, max(tokens, 1))]
         kept.append(line)
     return kept
-
-
-def pages(session: Session, tokens: int) -> list[tuple[Turn, ...]]:
-    """A session in runs of turns that fit into a token budget each, in order; every turn is in exactly one."""
-    result: list[list[Turn]] = [[]]
-    left = tokens
-    for turn in session.turns:
-        cost = count_tokens(turn.text) + 8
-        if result[-1] and cost > left:
-            result.append([])
-            left = tokens
-        result[-1].append(turn)
-        left -= cost
-    return [tuple(page) for page in result if page]

@@ -1,12 +1,12 @@
 """Turns a name into a system that answers questions about a store: what programs are compared with, and programs.
 
 All have one form: `system(question=..., store=...)` gives `answer`, `context`, and a `note` where there is something to
-say about the answer. The Memorizer joins the table by a line.
+say about the answer.
 """
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import dspy
 
@@ -14,7 +14,9 @@ from stitchjam.data.errors import UsageError
 from stitchjam.data.records import NOT_MENTIONED, Answer, Context, Effort
 from stitchjam.data.store import Store
 from stitchjam.programs.answer import Answerer, MemoryAgent, OneShot, abstains
-from stitchjam.programs.jam.researcher import Researcher
+from stitchjam.programs.jam.memo_recall import MemoAgent
+from stitchjam.programs.jam.memorizer import Memorizer
+from stitchjam.programs.jam.researcher import Limits, Researcher
 from stitchjam.programs.judge import JUDGES
 from stitchjam.programs.render import claim_line, quoted, within
 from stitchjam.programs.step import Program, as_step
@@ -23,7 +25,7 @@ from stitchjam.programs.stitch.released import ReleasedAgent
 from stitchjam.programs.stitch.stitcher import Stitcher
 from stitchjam.signatures.answer import AnswerFromKnowledge
 
-__all__ = ["ClosedBook", "FullContext", "SYSTEMS", "asker", "open_system"]
+__all__ = ["ClosedBook", "FullContext", "SYSTEMS", "Terms", "asker", "open_system"]
 
 
 class ClosedBook(Program):
@@ -79,52 +81,77 @@ class FullContext(Program):
         return dspy.Prediction(answer=answer, context=context, note=note)
 
 
-def _ablated(ablate: str) -> Callable[[Effort, int, int], Program]:
-    return lambda effort, k, tokens: StitchAgent(IntentRecall(ablate=ablate))
+class Terms(NamedTuple):
+    """What systems are opened with: how hard a researcher tries, its limits where they are not those of that effort,
+    turns or memos that a search finds, and the tokens of a full context."""
+
+    effort: Effort = "low"
+    limits: Limits | None = None
+    k: int = 10
+    tokens: int = 8192
 
 
-# By name, from how hard a researcher tries, how many turns a search finds, and the tokens of a full context.
-SYSTEMS: Mapping[str, Callable[[Effort, int, int], Program]] = MappingProxyType(
+_TERMS = Terms()
+# What is left out of the researcher, by name of the switch: its tree, a half of its search, or the filters.
+_WITHOUT: dict[str, dict[str, Any]] = {
+    "no-tree": {"tree": False},
+    "no-bm25": {"ranking": "dense"},
+    "no-dense": {"ranking": "bm25"},
+    "no-filters": {"filters": False},
+}
+
+
+def _researcher(**without: Any) -> Callable[[Terms], Program]:
+    return lambda terms: MemoryAgent(Researcher(terms.effort, terms.limits, **without))
+
+
+def _ablated(ablate: str) -> Callable[[Terms], Program]:
+    return lambda terms: StitchAgent(IntentRecall(ablate=ablate))
+
+
+SYSTEMS: Mapping[str, Callable[[Terms], Program]] = MappingProxyType(
     {
-        "closed_book": lambda effort, k, tokens: ClosedBook(),
-        "full_context": lambda effort, k, tokens: FullContext(tokens),
-        "bm25": lambda effort, k, tokens: OneShot(k=k, ranking="bm25"),
-        "hybrid": lambda effort, k, tokens: OneShot(k=k),
-        "researcher": lambda effort, k, tokens: MemoryAgent(Researcher(effort)),
-        "stitch": lambda effort, k, tokens: StitchAgent(),
-        "released": lambda effort, k, tokens: ReleasedAgent(),
+        "closed_book": lambda terms: ClosedBook(),
+        "full_context": lambda terms: FullContext(terms.tokens),
+        "bm25": lambda terms: OneShot(k=terms.k, ranking="bm25"),
+        "hybrid": lambda terms: OneShot(k=terms.k),
+        "memos": lambda terms: MemoAgent(k=terms.k),
+        "researcher": _researcher(),
+        **{f"researcher {name}": _researcher(**without) for name, without in _WITHOUT.items()},
+        "stitch": lambda terms: StitchAgent(),
+        "released": lambda terms: ReleasedAgent(),
         **{f"stitch {ablate}": _ablated(ablate) for ablate in ABLATIONS if ablate},
     }
 )
 
 
-def open_system(name: str, effort: Effort = "low", k: int = 10, tokens: int = 8192) -> Program:
+def open_system(name: str, terms: Terms = _TERMS) -> Program:
     """A system by its name.
 
     Args:
         name: in `SYSTEMS`.
-        effort: how hard the researcher tries.
-        k: turns that a search finds.
-        tokens: budget of a full context.
+        terms: what it is opened with.
 
     Raises:
         UsageError: there is no such system.
     """
     if name not in SYSTEMS:
         raise UsageError(f"unknown system {name!r}; choose one of: {', '.join(SYSTEMS)}")
-    return SYSTEMS[name](effort, k, tokens)
+    return SYSTEMS[name](terms)
 
 
 def asker(program: Program) -> Program:
     """What asks a store with a program: what only answers gets a search, and what only finds gets an `Answerer`.
 
     Raises:
-        UsageError: it is a judge, or labels turns.
+        UsageError: it is a judge, or labels turns or files sessions.
     """
     if isinstance(program, tuple(JUDGES.values())):
         raise UsageError(f"{type(program).__name__} judges answers and gives none; ask with another program")
     if isinstance(program, Stitcher):
         raise UsageError(f"{type(program).__name__} labels turns and gives no answers; ask with stitch_agent")
+    if isinstance(program, Memorizer):
+        raise UsageError("Memorizer files sessions and gives no answers; ask with memory_agent")
     if isinstance(program, Answerer):
         return OneShot(program)
     if isinstance(program, IntentRecall):

@@ -7,6 +7,7 @@ import dspy
 from stitchjam.signatures.answer import AnswerFromKnowledge, AnswerQuestion
 from stitchjam.signatures.jam import BrowseSource, ComposeContext, JudgeSufficiency, PlanFirst, PlanNext
 from stitchjam.signatures.judge import JudgeAnswer, MatchCandidates
+from stitchjam.signatures.memorizer import GroupMemos, SegmentHistory, WriteMemo, WriteReadme
 from stitchjam.signatures.released import FocusRoles, JudgeUseful, SelectLabels
 from stitchjam.signatures.stitch import (
     DetectScope,
@@ -38,6 +39,7 @@ STEPS: dict[str, type[dspy.Signature]] = {
         ComposeContext,
         DetectScope,
         FocusRoles,
+        GroupMemos,
         JudgeAnswer,
         JudgeSufficiency,
         JudgeUseful,
@@ -49,11 +51,14 @@ STEPS: dict[str, type[dspy.Signature]] = {
         RankTurns,
         ReadIntent,
         SeedVocabulary,
+        SegmentHistory,
         SelectLabels,
         TypeEntities,
         TypeEvent,
         WriteGist,
+        WriteMemo,
         WriteNote,
+        WriteReadme,
     )
 }
 

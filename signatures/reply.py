@@ -15,7 +15,8 @@ from stitchjam.data.intents.records import ACTS
 __all__ = ["Action", "Label", "NONE", "Reply", "Tool", "act", "capped", "cut", "first", "several"]
 
 NONE = "none"
-_LONGEST_QUERY = 120
+_LONGEST_QUERY, _LONGEST_TARGET, _LONGEST_WHERE = 120, 120, 60
+_BARE_LABEL = re.compile(r"[cefist]\d{1,3}")
 _LABEL = re.compile(r"^\W*([a-z])\s?(\d{1,3})\b")
 
 
@@ -27,6 +28,15 @@ def _label(value: Any) -> Any:
         return value
     match = _LABEL.match(value.strip().lower())
     return f"{match[1]}{int(match[2])}" if match else NONE
+
+
+def _target(value: Any) -> Any:
+    """Like a label, but text that is none stays as it is, for it may be a path."""
+    label = _label(value)
+    if not isinstance(value, str) or label != NONE:
+        return label
+    text = " ".join(value.encode("utf-8", "replace").decode("utf-8").split())
+    return text[:_LONGEST_TARGET] if text.strip(" ./`\"'").lower() not in ("", NONE, "null", "n/a") else NONE
 
 
 def _word(value: Any) -> Any:
@@ -44,10 +54,19 @@ def _query(value: Any) -> Any:
     return "" if value is None else value[:_LONGEST_QUERY] if isinstance(value, str) else value
 
 
+def _where(value: Any) -> Any:
+    """Null is everywhere, a list is its items; what is too long is cut, for labels and dates are short."""
+    if isinstance(value, list):
+        value = ", ".join(map(str, value))
+    return "" if value is None else value[:_LONGEST_WHERE] if isinstance(value, str) else value
+
+
 # A pointer to a line that the prompt shows as c1, e2, t3 ... Labels are dynamic, so they are no Literal: the reply is
 # normalised to one label or "none", and code looks it up.
 Label = Annotated[str, BeforeValidator(_label), Field(max_length=8)]
-Tool = Annotated[Literal["search", "browse"], BeforeValidator(_word)]
+# What an action is about: a label, or the path of a folder or session. A path is only ever looked up, never followed.
+Target = Annotated[str, BeforeValidator(_target), Field(max_length=_LONGEST_TARGET)]
+Tool = Annotated[Literal["open", "search", "browse"], BeforeValidator(_word)]
 
 
 class Reply(BaseModel):
@@ -57,18 +76,28 @@ class Reply(BaseModel):
 
 
 class Action(Reply):
-    """One move of the Researcher. Flat: a tool that needs no target or query leaves it "none" or empty."""
+    """One move of the Researcher. Flat: a tool that needs no target, query or filter leaves it "none" or empty."""
 
-    tool: Tool = Field(description="search: find sessions by words. browse: read one listed session")
-    target: Label = Field(description='label of the session to browse, such as "c2"; "none" for search')
+    tool: Tool = Field(
+        description="browse: read one listed session. search: find sessions by words. open: list one folder"
+    )
+    target: Target = Field(
+        description='label of the session to browse, such as "c2", or of the folder to open, such as "f1"; "none" for '
+        "search"
+    )
     query: Annotated[str, BeforeValidator(_query), Field(max_length=_LONGEST_QUERY)] = Field(
         description="words to search for, or what to look for in the session"
+    )
+    where: Annotated[str, BeforeValidator(_where), Field(max_length=_LONGEST_WHERE)] = Field(
+        default="",
+        description='of a search: labels of filters and a period, such as "s1" or "f2, 2026-03"; empty for everywhere',
     )
 
     @property
     def words(self) -> str:
-        """The query, or nothing for an action that has none."""
-        return "" if self.query.strip().lower() in ("", NONE) else self.query.strip()
+        """The query, or nothing for an action that has none; a label alone is none, as small models write it there."""
+        query = self.query.strip()
+        return "" if query.lower() in ("", NONE) or _BARE_LABEL.fullmatch(query.lower()) else query
 
 
 _ACT_OF = {

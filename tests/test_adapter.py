@@ -70,7 +70,7 @@ def test_a_strict_schema_with_all_limits_goes_out_when_the_engine_takes_schemas(
     schema = form["schema"]
     assert schema["properties"]["actions"]["maxItems"] == 5
     action = next(iter(schema["$defs"].values()))
-    assert action["properties"]["tool"]["enum"] == ["search", "browse"]
+    assert action["properties"]["tool"]["enum"] == ["open", "search", "browse"]
     assert action["properties"]["query"]["maxLength"] > 0
     assert action["required"] == list(action["properties"]) and action["additionalProperties"] is False
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import dspy
 import pytest
+from filing import FILING
 from oracle import Oracle
 from stitching import SCRIPTS, attentive, labelled
 
@@ -74,13 +75,14 @@ def compiled(data) -> dict[str, Program]:
     turns = data.store.turns[:3]
     store = data.store.noted(labelled(data.store.history.first(60), attentive()).entries)
     to_label = [dspy.Example(turn=turn, notebook=Notebook()).with_inputs("turn", "notebook") for turn in turns]
+    to_file = [dspy.Example(session=one, related=()).with_inputs("session", "related") for one in store.sessions[:2]]
     for name, kind in PROGRAMS.items():
-        own = to_label if name in LABELERS else TO_JUDGE.get(name)
+        own = to_label if name in LABELERS else to_file if name == "memorizer" else TO_JUDGE.get(name)
         trainset = own or list(examples(name, data.questions[:3], store))
         optimizer = dspy.BootstrapFewShot(
             metric=lambda example, prediction, trace=None: True, max_bootstrapped_demos=2, max_labeled_demos=0
         )
-        with dspy.context(lm=Oracle(data, always_right=True).lm(**VERDICTS, **SCRIPTS, read_intent=INTENT)):
+        with dspy.context(lm=Oracle(data, always_right=True).lm(**VERDICTS, **SCRIPTS, **FILING, read_intent=INTENT)):
             programs[name] = optimizer.compile(kind(), trainset=trainset)
     return programs
 
@@ -139,7 +141,7 @@ def test_a_loaded_program_has_the_same_prompts(name, compiled, tmp_path):
     assert all(
         len(predictor.demos) > 0
         for path, predictor in predictors_of(program).items()
-        if not path.endswith(("plan_next", "merge_labels", "rank_turns"))
+        if not path.endswith(("plan_next", "merge_labels", "rank_turns", "group_memos", "write_readme"))
     )
     write(tmp_path / "x", program, name)
     loaded = load(tmp_path / "x")

@@ -21,7 +21,7 @@ from stitchjam.data.ids import build_session
 from stitchjam.data.readers import write_sessions
 from stitchjam.data.records import Filter, History
 
-NOTE, MEMO = StepKey("write_note", "program-1", "turn"), StepKey("write_memo", "program-1", "session")
+NOTE, MEMO = StepKey("write_note", "program-1", "turn"), StepKey("memo", "program-1", "session")
 MARK = "zorb"
 
 
@@ -70,7 +70,7 @@ def require_sound(store):
 
 
 def derive(store):
-    """Notes that quote their turn, each with two labels, and memos that quote their session, in folders."""
+    """Notes that quote their turn, each with two labels, and memos that quote their session."""
 
     def note(item):
         turn = store.store.turn(item)
@@ -81,7 +81,7 @@ def derive(store):
 
     def memo(item):
         texts = " ".join(turn.text for turn in store.store.session(item).turns)
-        return Derived({"summary": texts}, folder="life/zorbfolder" if MARK in texts else "life/food")
+        return Derived({"summary": texts})
 
     for key, run in ((NOTE, note), (MEMO, memo)):
         store.register(key)
@@ -90,10 +90,13 @@ def derive(store):
 
 def describe(store):
     """Readmes and labels, as the programs that file and label will write them."""
-    readmes = [("life", "of zorbreadme and soup"), ("life/zorbfolder", "zorbreadme2"), ("life/food", "soup")]
+    readmes = [("root", "of zorbreadme and soup"), ("d1", "a zorbfolder with zorbreadme2"), ("d2", "soup")]
     labels = [("shared", "food, as zorbdescribed"), ("zorblabel", "zorbdescribed2"), ("plain", "all about soup")]
     with store.database.write() as db:
-        db.execute(insert(schema.folder), [{"path": x, "program": "program-1", "readme": y} for x, y in readmes])
+        db.execute(
+            insert(schema.folder),
+            [{"id": x, "program": "program-1", "content": y, "number": at} for at, (x, y) in enumerate(readmes)],
+        )
         rows = [{"id": x, "kind": "scope", "description": y, "aliases": json.dumps([y])} for x, y in labels]
         db.execute(insert(schema.label), rows)
         events = [{"label": x, "event": "made", "detail": y, "happened": 1.0} for x, y in labels]
@@ -155,11 +158,7 @@ def test_after_a_forget_search_finds_what_is_left_and_nothing_else(full):
     memory.forget(str(path))
     assert memory.store.search("zorbtext zorbmany") == memory.store.search_sessions("zorbtext zorbmany") == ()
     assert [hit.turn.text for hit in memory.store.search("salad", k=1)] == ["we had soup and salad"]
-    assert {hit.turn.session_id for hit in memory.store.search("soup", where=Filter(folders=("life",)))} == {
-        "dinner",
-        "lunch",
-    }
-    for where in (Filter(labels=("zorblabel",)), Filter(folders=("life/zorbfolder",)), Filter(sources=(str(path),))):
+    for where in (Filter(labels=("zorblabel",)), Filter(folders=("zorbfolder",)), Filter(sources=(str(path),))):
         with pytest.raises(UsageError, match="there is no"):
             memory.store.search("soup", where=where)
 

@@ -579,25 +579,15 @@ def test_filters_choose_by_source_session_speaker_and_time(disk, file):
     assert found(before="2026-01-01") == {"one", "two", "three"} and found(before="2023-05-08") == set()
 
 
-def test_filters_choose_by_folder_and_label(disk):
+def test_filters_choose_by_label(disk):
     disk.add_history(history(boat=BOAT, garden=GARDEN, job=JOB))
-    folders = {"boat": "Free/sea_1", "garden": "free/sea", "job": ""}
-    for key in (NOTES, MEMOS):
-        disk.register(key)
+    disk.register(NOTES)
     disk.process(NOTES, lambda item: Derived({}, labels=("thanks",) if disk.store.turn(item).text == "Thanks" else ()))
-    disk.process(MEMOS, lambda item: Derived({}, folder=folders[item]))
     store = disk.store
 
-    def sessions(**where):
-        hits = store.search("thanks sail tomatoes museum", k=99, where=Filter(**where))
-        return {hit.turn.session_id for hit in hits}
-
-    assert sessions(folders="Free") == sessions(folders="Free/sea_1") == {"boat"} and sessions(folders=()) == set()
-    assert sessions(folders=["Free", "free/sea"]) == {"boat", "garden"}
     assert {hit.turn.text for hit in store.search("thanks", k=99, where=Filter(labels="thanks"))} == {"Thanks"}
     for where, message in [
-        ({"folders": "Fre"}, "no folder 'Fre'; .*Free/sea_1"),
-        ({"folders": ""}, "no folder ''"),
+        ({"folders": "Fre"}, "no folder 'Fre'; nothing like it is there"),
         ({"labels": "thank"}, "no label 'thank'; .*thanks"),
         ({"sources": "i"}, "no source 'i'; .*h"),
         ({"sessions": "boats"}, "no session 'boats'; .*boat"),

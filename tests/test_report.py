@@ -8,7 +8,7 @@ from rich.console import Console
 from stitchjam.backends.probe import Probe
 from stitchjam.backends.usage import Ledger, Usage
 from stitchjam.data.errors import ArtifactError
-from stitchjam.data.records import Answer, Context, Round
+from stitchjam.data.records import Answer
 from stitchjam.data.sample import load_data
 from stitchjam.optimizers.compare import Comparison
 from stitchjam.optimizers.plan import Plan
@@ -18,7 +18,6 @@ from stitchjam.optimizers.report import (
     manifest_lines,
     plan_line,
     probe_table,
-    trace_lines,
     usage_line,
     usage_rows,
     usage_table,
@@ -139,17 +138,6 @@ def test_an_answer_with_the_turns_it_cites():
 )
 def test_an_answer_that_cites_nothing_says_so(answer, lines):
     assert answer_lines(answer, load_data().store) == lines
-
-
-def test_the_trace_tells_needs_actions_failures_and_why_it_stopped():
-    rounds = (Round(actions=("search 'x'",), observations=("new candidates c1",), missing=("a",)),)
-    context = Context(request="r", needs=("a", "b"), rounds=rounds, stop="rounds", dropped=1, failures=("step: bad",))
-    assert trace_lines(context) == [
-        "needs: a; b",
-        "round 1: search 'x' -> new candidates c1",
-        "stopped: rounds; 0 claims, 1 dropped",
-        "could not be used: step: bad",
-    ]
 
 
 def test_a_probe_that_found_nothing_says_so():

@@ -107,7 +107,7 @@ def test_an_empty_first_plan_reads_the_best_candidate():
 
 def test_a_round_that_would_open_nothing_opens_the_best_unread_candidate():
     context = research(plan_first=plan(action("search", query="Heron")))
-    assert context.rounds[0].actions == ("search 'heron'", "browse c1 for ''")
+    assert context.rounds[0].actions == ("search 'heron'", "browse c3 for 'heron'")
 
 
 def test_a_search_that_names_a_candidate_reads_it():
@@ -210,7 +210,7 @@ def test_wrong_actions_become_observations():
         "there is no candidate 'c9'; the nearest unread one is c3",
         "the search had no words; give names or content words",
         "tried before; the nearest unread one is c3",
-        "no new candidates; use other words",
+        "no new candidates; best again: c3",
         "not done: a round has at most 3 actions",
     )
     assert len(first.actions) == len(first.observations)

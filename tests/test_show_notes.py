@@ -183,7 +183,7 @@ def test_what_was_forgotten_is_not_shown(run):
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["--labels", "--timeline"], "choose one of --labels, --timeline and --trace"),
+        (["--labels", "--timeline"], "choose one of --labels, --tree, --timeline, --trace"),
         (["--html", "x.html"], "--html is a form of --timeline"),
         (["--turn", "D1:1"], "give it with --trace"),
         (["D1:1", "--trace", "x"], "to ask about a turn: --turn D1:1"),

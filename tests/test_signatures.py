@@ -45,6 +45,7 @@ def test_step_names_are_snake_case():
         "compose_context",
         "detect_scope",
         "focus_roles",
+        "group_memos",
         "judge_answer",
         "judge_sufficiency",
         "judge_useful",
@@ -56,11 +57,14 @@ def test_step_names_are_snake_case():
         "rank_turns",
         "read_intent",
         "seed_vocabulary",
+        "segment_history",
         "select_labels",
         "type_entities",
         "type_event",
         "write_gist",
+        "write_memo",
         "write_note",
+        "write_readme",
     }
 
 
@@ -123,7 +127,7 @@ def test_a_tool_is_read_without_decoration(written, tool):
     assert Action.model_validate({"tool": written, "target": "none", "query": "x"}).tool == tool
 
 
-@pytest.mark.parametrize("written", ["open", "", "searching", None, 1])
+@pytest.mark.parametrize("written", ["close", "", "searching", None, 1])
 def test_an_unknown_tool_is_an_error(written):
     with pytest.raises(ValidationError):
         Action.model_validate({"tool": written, "target": "none", "query": "x"})

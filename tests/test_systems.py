@@ -12,6 +12,7 @@ from stitchjam.data.index.ranking import BM25
 from stitchjam.data.records import NOT_MENTIONED, History
 from stitchjam.data.store import Store
 from stitchjam.programs.answer import OneShot
+from stitchjam.programs.jam.memo_recall import MemoAgent
 from stitchjam.programs.systems import SYSTEMS, ClosedBook, FullContext, open_system
 
 ANSWER = {"sources": ["c1"], "answer": "red"}
@@ -77,7 +78,8 @@ def test_systems_are_opened_by_name():
         "FullContext",
         "OneShot",
         "OneShot",
-        "MemoryAgent",
+        "MemoAgent",
+        *["MemoryAgent"] * 5,
         "StitchAgent",
         "ReleasedAgent",
         *["StitchAgent"] * 4,
@@ -86,6 +88,6 @@ def test_systems_are_opened_by_name():
         open_system("oracle")
 
 
-@pytest.mark.parametrize("system", [ClosedBook(), FullContext(tokens=77), OneShot(k=3, ranking="bm25")])
+@pytest.mark.parametrize("system", [ClosedBook(), FullContext(tokens=77), OneShot(k=3, ranking="bm25"), MemoAgent(k=4)])
 def test_a_system_can_be_built_again_from_its_hyperparameters(system):
     assert type(system).build(system.hparams()).hparams() == system.hparams()

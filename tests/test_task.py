@@ -65,7 +65,7 @@ def test_the_context_of_the_answerer_has_k_turns_at_most():
 
 
 def test_an_unknown_program_names_the_known_ones():
-    with pytest.raises(UsageError, match="answerer, intent_recall, memory_agent, researcher, stitch_agent"):
+    with pytest.raises(UsageError, match="answerer, intent_recall, memorizer, memory_agent, researcher, stitch_agent"):
         examples("oracle", DATA.questions, DATA.store)
 
 

@@ -7,7 +7,7 @@ from test_research_state import store_of
 from stitchjam.backends.scripted import scripted_lm
 from stitchjam.data.tokens import count_tokens
 from stitchjam.programs.jam.state import ResearchState
-from stitchjam.programs.jam.tools import act
+from stitchjam.programs.jam.tools import Search, act
 from stitchjam.programs.step import Step
 from stitchjam.signatures.jam import BrowseSource
 from stitchjam.signatures.reply import Action
@@ -32,21 +32,21 @@ def opened(*sessions: list[str], query: str = "boat") -> ResearchState:
 def run(state: ResearchState, *actions: Action, reader=ALL, most: int = 5) -> list[str]:
     """Observations of one round."""
     with dspy.context(lm=scripted_lm({"browse_source": reader})):
-        return [observation for _, observation in act(list(actions), state, Step(BrowseSource), most, 3)]
+        return [done.observation for done in act(list(actions), state, Step(BrowseSource), most, Search(3))]
 
 
 def prompts(state: ResearchState, *actions: Action) -> list[str]:
     """What the reader was shown in one round."""
     lm = scripted_lm({"browse_source": ALL})
     with dspy.context(lm=lm):
-        act(list(actions), state, Step(BrowseSource), 5, 3)
+        act(list(actions), state, Step(BrowseSource), 5, Search(3))
     return [call.prompt for call in lm.engine.calls]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_a_search_labels_new_candidates():
     state = opened(["red boat"], ["the hall"])
     assert run(state, search("hall")) == ["new candidates c2"]
-    assert run(state, search("halls")) == ["no new candidates; use other words"]
+    assert run(state, search("halls")) == ["no new candidates; best again: c2"]
 
 
 @pytest.mark.parametrize("query", ["", "  ", "?!", "none", "the"])
@@ -79,9 +79,26 @@ def test_without_candidates_the_advice_is_to_search():
 
 def test_a_repeat_is_not_done_again():
     state = opened(["red boat"], ["boat hall"])
-    assert run(state, search("hall"), search("Hall!"))[1] == "tried before; the nearest unread one is c1"
+    first, second, third = run(state, search("hall"), search("Hall!"), search("hall"))
+    assert first == "no new candidates; best again: c2"
+    assert second == "no new candidates; use other words"
+    assert third == "tried before; the nearest unread one is c1"
     assert run(state, search("hall"))[0].startswith("tried before")
-    assert list(state.tried.items()) == [("search 'hall'", "no new candidates; use other words; asked again in vain")]
+    assert list(state.tried.items())[1:] == [
+        ("search 'hall', page 2", "no new candidates; use other words; asked again in vain")
+    ]
+
+
+def test_a_search_that_is_asked_again_goes_on_where_it_stopped():
+    state = ResearchState(store_of(*[[f"boat number {number}"] for number in range(8)]), "q")
+    assert run(state, search("boat"), search("boat"), search("boat"), search("boat"), search("boat")) == [
+        "new candidates c1, c2, c3",
+        "new candidates c4, c5, c6",
+        "new candidates c7, c8",
+        "no new candidates; use other words",
+        "tried before; the nearest unread one is c1",
+    ]
+    assert len({hit.session.id for hit in state.candidates.values()}) == 8
 
 
 def test_actions_beyond_the_limit_are_not_done_and_can_be_asked_again():
@@ -92,7 +109,7 @@ def test_actions_beyond_the_limit_are_not_done_and_can_be_asked_again():
 
 def test_a_repeat_takes_no_place_of_another_action():
     state = opened(["boat one"], ["boat two"])
-    run(state, search("one"))
+    run(state, search("one"), search("one"))
     assert run(state, search("one"), browse("c1"), most=1)[1] == "found e1"
 
 
@@ -116,6 +133,14 @@ def test_two_browses_in_one_round_read_two_pages():
 def test_the_page_that_search_liked_is_read_first():
     state = opened([*[f"filler {n} " + "word " * 200 for n in range(20)], "the red boat"])
     assert "the red boat" in prompts(state, browse("c1"))[0]
+
+
+def test_what_was_read_can_be_read_again_with_other_words():
+    state = opened(["red boat"], ["boat two"])
+    assert run(state, browse("c1", "colour")) == ["found e1"]
+    assert run(state, browse("c1", "name")) == ["found e1"]
+    assert run(state, browse("c1", "Name!")) == ["tried before; the nearest unread one is c2"]
+    assert list(state.tried)[:2] == ["browse c1 for 'colour'", "browse c1 for 'name', again"]
 
 
 def test_a_session_read_to_the_end_is_answered_with_an_unread_one():
@@ -147,7 +172,7 @@ def test_lines_of_a_session_cannot_be_faked():
 
 def test_a_turn_longer_than_a_page_does_not_make_the_prompt_longer():
     (prompt,) = prompts(opened(["boat " + "word " * 20_000]), browse("c1"))
-    assert count_tokens(prompt) < 1700
+    assert count_tokens(prompt) < 1800
 
 
 def test_evidence_is_labelled_alike_with_one_and_with_four_threads():

@@ -82,6 +82,7 @@ class Database:
             self._make_tables(encoder or DEFAULT_ENCODER)
         self._check_format()
         self._number_notes()
+        self._make_views_anew()
         if encoder is not None and encoder != self.get("encoder"):
             self.set_encoder(encoder)
 
@@ -129,6 +130,20 @@ class Database:
                 if not any(column["name"] == "number" for column in inspect(db).get_columns("note")):
                     db.exec_driver_sql("ALTER TABLE note ADD COLUMN number BIGINT NOT NULL DEFAULT 0")
                     db.exec_driver_sql("CREATE INDEX note_by_number ON note (number)")
+
+    def _make_views_anew(self) -> None:
+        """Make the tables of memos and folders anew in a memory of before there was a tree; nothing else held them."""
+        with self.read() as db:
+            ready = any(column["name"] == "number" for column in inspect(db).get_columns("memo"))
+        if ready:
+            return
+        with self.write() as db:
+            if not any(column["name"] == "number" for column in inspect(db).get_columns("memo")):
+                for table in (schema.memo, schema.folder):
+                    table.drop(db)
+                    table.create(db)
+                work = schema.work
+                db.execute(update(work).where(work.c.kind == "session").values(status="pending", attempts=0, error=""))
 
     def set_encoder(self, encoder: str) -> None:
         """Use another encoder from now on; vectors of the one before are kept."""

@@ -14,13 +14,14 @@ from sqlalchemy import Connection, or_, select, update
 from stitchjam.data.disk import schema
 from stitchjam.data.disk.database import Database, chunked, delete, get, insert_missing, put, replace
 from stitchjam.data.disk.labels import forget_labels, labels_anew, labels_of
-from stitchjam.data.disk.taint import LABEL_TURN, Words, noted, only_in, tainted
+from stitchjam.data.disk.taint import LABEL_TURN, WRITE_MEMO, Words, noted, only_in, tainted, tainted_memos
 from stitchjam.data.errors import UsageError
 from stitchjam.data.shelf import unknown
 
 __all__ = ["Forgotten", "erase", "forget", "keep_replies"]
 
 _MARKER = ".stitchjam-replies"
+_STEPS = (LABEL_TURN, WRITE_MEMO)
 
 
 @dataclass(frozen=True)
@@ -163,9 +164,9 @@ def _sessions_of(db: Connection, turns: list[int]) -> list[int]:
 def _forget_derived(db: Connection, doomed: list[int], sessions: list[int]) -> None:
     """Remove what was derived from these turns, or from others while it could see them."""
     begun = _items_of(db, sessions)
-    words = only_in(db, doomed, begun) if _has_labels(db) else Words()
+    words = only_in(db, doomed, begun) if _has_views(db) else Words()
     notes = list(noted(db, words=words))
-    items = sorted(tainted(notes, begun))
+    items = sorted(tainted(notes, begun) | tainted_memos(db, begun))
     forget_labels(db, items, labels_of(notes))
     for table in (schema.note, schema.memo):
         delete(db, table, table.c.item, items)
@@ -173,7 +174,7 @@ def _forget_derived(db: Connection, doomed: list[int], sessions: list[int]) -> N
         fresh = {"status": "pending", "attempts": 0, "error": "", "until": 0.0}
         db.execute(update(schema.work).where(schema.work.c.item.in_(chunk)).values(fresh))
     delete(db, schema.work, schema.work.c.item, _ids_of(db, doomed))
-    _stop_labelling(db, words)
+    _stop_work(db, words)
     gone = set(items)
     for program in sorted({one.program for one in notes if one.item in gone}):
         labels_anew(db, program, labels_of(one for one in notes if one.program == program))
@@ -183,19 +184,23 @@ def _forget_derived(db: Connection, doomed: list[int], sessions: list[int]) -> N
     _forget_vectors(db, doomed)
 
 
-def _has_labels(db: Connection) -> bool:
-    note = schema.note.c
-    return db.execute(select(note.item).where(note.step == LABEL_TURN).limit(1)).first() is not None
-
-
-def _stop_labelling(db: Connection, words: Words) -> None:
-    """Whoever labels a turn now was shown the notes that go, so what he makes is not kept; errors quote replies."""
+def _has_views(db: Connection) -> bool:
+    """Whether a model has been asked about this memory: what it said may quote any of it."""
     work = schema.work.c
-    running = (work.step == LABEL_TURN, work.status == "running")
+    asked = select(work.item).where(work.step.in_(_STEPS), work.status != "pending")
+    return db.execute(asked.limit(1)).first() is not None
+
+
+def _stop_work(db: Connection, words: Words) -> None:
+    """Whoever is at work was shown the views that go, so what he makes is not kept; errors quote replies."""
+    work = schema.work.c
+    running = (work.step.in_(_STEPS), work.status == "running")
     db.execute(update(schema.work).where(*running).values(status="pending", attempts=0, until=0.0))
-    failed = db.execute(select(work.item, work.program, work.error).where(work.step == LABEL_TURN, work.error != ""))
+    failed = db.execute(
+        select(work.item, work.step, work.program, work.error).where(work.step.in_(_STEPS), work.error != "")
+    )
     for row in [row for row in failed if words.within(row.error)]:
-        mine = (work.step == LABEL_TURN, work.item == row.item, work.program == row.program)
+        mine = (work.step == row.step, work.item == row.item, work.program == row.program)
         db.execute(update(schema.work).where(*mine).values(error=""))
 
 

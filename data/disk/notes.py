@@ -1,6 +1,5 @@
 """Turns the notes that a labelling left in a memory into a notebook, and keeps it up to date as notes are added."""
 
-import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from stitchjam.data.disk.database import Database, get
 from stitchjam.data.disk.labels import drop_notes
 from stitchjam.data.disk.taint import LABEL_TURN
 from stitchjam.data.disk.work import StepKey
+from stitchjam.data.disk.worked import last_program
 from stitchjam.data.errors import DataError
 from stitchjam.data.index.encoders import open_encoder
 from stitchjam.data.intents.notebook import Notebook
@@ -49,7 +49,7 @@ class Notes:
             DataError: a note cannot be read.
         """
         with self._database.read() as db:
-            program = program or _last(db)
+            program = program or last_program(db, LABEL_TURN)
             known = self._at(program, int(get(db, "epoch")), get(db, "encoder"))
             # Not under our own lock: whoever holds that of the notebook, since he reads it, may ask us for it.
             with known.notebook.lock:
@@ -71,16 +71,6 @@ class Notes:
         """Remove the notes of a program, so that it labels all turns anew."""
         with self._database.write() as db:
             drop_notes(db, program)
-
-
-def _last(db: Connection) -> str:
-    """The program that last began to label this memory and has a note in it."""
-    work = schema.work.c
-    for step, program, _ in reversed(json.loads(get(db, "steps"))):
-        done = select(work.item).where(work.step == step, work.program == program, work.status == "done")
-        if step == LABEL_TURN and db.execute(done.limit(1)).first():
-            return program
-    return ""
 
 
 def _entries(db: Connection, program: str, after: int) -> Iterator[tuple[int, Entry]]:

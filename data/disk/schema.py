@@ -167,16 +167,18 @@ memo = Table(
     Column("item", String, primary_key=True),  # id of the session
     Column("program", String, primary_key=True),
     Column("step", String, primary_key=True),
-    Column("content", Text, nullable=False),
-    Column("folder", String, nullable=False, index=True),  # path of the folder it is filed in, "" for none
+    Column("content", Text, nullable=False),  # JSON
+    Column("number", BigInteger, nullable=False),  # ascends, likewise
+    Index("memo_by_number", "number"),
 )
 
 folder = Table(
     "folder",
     metadata,
-    Column("path", String, primary_key=True),
+    Column("id", String, primary_key=True),
     Column("program", String, primary_key=True),
-    Column("readme", Text, nullable=False),
+    Column("content", Text, nullable=False),  # JSON
+    Column("number", BigInteger, nullable=False),  # ascends, likewise
 )
 
 label = Table(

@@ -14,13 +14,15 @@ from stitchjam.data.disk import schema
 from stitchjam.data.disk.database import Database, chunked, get
 from stitchjam.data.disk.labels import merged_into
 from stitchjam.data.disk.loading import Loaded, load, places_of
+from stitchjam.data.disk.memos import Memos
 from stitchjam.data.disk.notes import Notes
 from stitchjam.data.ids import time_order
 from stitchjam.data.index.columns import Mask
 from stitchjam.data.index.ranking import Index
 from stitchjam.data.intents.notebook import Notebook
 from stitchjam.data.records import Turn
-from stitchjam.data.shelf import require_known, unknown
+from stitchjam.data.shelf import require_known
+from stitchjam.data.tree.grow import Tree
 
 __all__ = ["DiskShelf"]
 
@@ -41,11 +43,11 @@ class DiskShelf:
         generation: int,
         database: Database | None = None,
         before: "DiskShelf | None" = None,
-        notes: Notes | None = None,
+        views: tuple[Notes, Memos] | None = None,
     ):
         self.path, self.generation = path, generation
         self._database = database or Database(path, create=False)
-        self._notes = notes or Notes(self._database)
+        self._notes, self._memos = views or (Notes(self._database), Memos(self._database))
         self._before = before.known if before else Loaded()
         self._lock = threading.Lock()
         self._times: tuple[str, Mapping[str, str]] = ("", {})
@@ -119,7 +121,7 @@ class DiskShelf:
 
     def mask(self, field: str, names: Collection[str]) -> Mask:
         """Looked up in the tables when asked for, since views change while the log only grows."""
-        find = {"sources": self._of_sources, "folders": self._of_folders, "labels": self._of_labels}[field]
+        find = {"sources": self._of_sources, "labels": self._of_labels}[field]
         mask = np.zeros(len(self._loaded.numbers), dtype=bool)
         with self._database.read() as db:
             mask[find(db, names)] = True
@@ -128,6 +130,10 @@ class DiskShelf:
     def notebook(self) -> Notebook:
         """The notes of the program that labelled last, with those that were added since it was last asked for."""
         return self._notes.notebook()
+
+    def tree(self) -> Tree:
+        """The folders of the program that filed last, with memos that were written since it was last asked for."""
+        return self._memos.tree()
 
     def _of_sources(self, db: Connection, names: Collection[str]) -> NDArray[np.intp]:
         source, origin, file = schema.source.c, schema.origin.c, schema.content.c
@@ -138,18 +144,6 @@ class DiskShelf:
         chosen = [number for number, texts in known.items() if not texts.isdisjoint(names)]
         held = (db.execute(select(origin.turn).where(origin.source.in_(some))) for some in chunked(chosen))
         return self._positions(number for rows in held for number in rows.scalars())
-
-    def _of_folders(self, db: Connection, names: Collection[str]) -> NDArray[np.intp]:
-        memo = schema.memo.c
-        filed = [path for path in db.execute(select(memo.folder).distinct()).scalars() if path]
-        below = {name: [path for path in filed if f"{path}/".startswith(f"{name}/")] for name in names}
-        for name, paths in below.items():
-            if not paths:
-                raise unknown("folder", name, filed)
-        chosen = chunked({path for paths in below.values() for path in paths})
-        held = (db.execute(select(memo.item).where(memo.folder.in_(some))) for some in chosen)
-        sessions = [item for rows in held for item in rows.scalars()]
-        return np.flatnonzero(self.index().columns.session_mask(sessions))
 
     def _of_labels(self, db: Connection, names: Collection[str]) -> NDArray[np.intp]:
         label, turn, now = schema.note_label.c, schema.turn.c, set(names)

@@ -8,10 +8,11 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from stitchjam.data.disk import schema, work
+from stitchjam.data.disk import schema, work, worked
 from stitchjam.data.disk.add import Added, Provenance, add_histories, add_turn, find_content
 from stitchjam.data.disk.database import Database, get
 from stitchjam.data.disk.forget import Forgotten, erase, forget, keep_replies
+from stitchjam.data.disk.memos import Memos
 from stitchjam.data.disk.notes import Notes
 from stitchjam.data.disk.refresh import refresh, segments
 from stitchjam.data.disk.shelf import DiskShelf
@@ -50,7 +51,7 @@ class DiskStore:
         self.database = Database(Path(path), create, encoder)
         self.path = self.database.path
         self._lock = threading.Lock()
-        self.notes = Notes(self.database)
+        self.notes, self.memos = Notes(self.database), Memos(self.database)
         self._shelf: DiskShelf | None = None
         erase(self.database, patience=_PATIENCE)
 
@@ -61,7 +62,7 @@ class DiskStore:
             state = int(get(db, "generation")), get(db, "epoch")
         with self._lock:
             if self._shelf is None or self._state != state:
-                self._shelf = DiskShelf(self.path, state[0], self.database, self._shelf, self.notes)
+                self._shelf = DiskShelf(self.path, state[0], self.database, self._shelf, (self.notes, self.memos))
                 self._state = state
                 self._store = Store(self._shelf)
             return self._store
@@ -137,7 +138,7 @@ class DiskStore:
 
     def given_up(self, key: work.StepKey) -> int:
         """How many items failed three times; see `retry`."""
-        return work.given_up(self.database, key)
+        return worked.given_up(self.database, key)
 
     def retry(self, key: work.StepKey) -> None:
         """Let items that failed three times be tried again."""
@@ -168,7 +169,7 @@ class DiskStore:
                 "counts": count,
                 "sealed_turns": sealed,
                 "sources": sources,
-                "work": work.counts(db),
+                "work": worked.counts(db),
                 "tombstones": tombstones,
             }
 

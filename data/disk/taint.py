@@ -17,10 +17,11 @@ from stitchjam.data.disk.database import chunked
 from stitchjam.data.index.terms import terms
 from stitchjam.data.intents.bank import LabelBank
 from stitchjam.data.intents.records import Entry, Label, Merge
+from stitchjam.data.tree.records import Memo
 
-__all__ = ["LABEL_TURN", "Noted", "Words", "noted", "only_in", "tainted"]
+__all__ = ["LABEL_TURN", "Noted", "WRITE_MEMO", "Words", "noted", "only_in", "tainted", "tainted_memos"]
 
-LABEL_TURN = "label_turn"
+LABEL_TURN, WRITE_MEMO = "label_turn", "write_memo"
 _ROWS = 500  # notes that are read at once
 _CUT = 3  # letters of a word that a model's sentence ends in, when it was cut to its length
 
@@ -135,6 +136,42 @@ def tainted(notes: Collection[Noted], items: Iterable[str]) -> set[str]:
                 spoiled.add(program)
                 left += [other for other in bearers if other not in found]
     return found
+
+
+def tainted_memos(db: Connection, items: Iterable[str]) -> set[str]:
+    """Those of these items that are sessions, and all sessions whose memos have to go with theirs.
+
+    A memo is written in sight of a few others. It goes with one of them when it holds a word of it, or of its session,
+    that its own session does not hold; one that says no such word has learned nothing from it.
+    """
+    memo, found = schema.memo.c, set(items)
+    memos, seen_by = dict[tuple[str, str], Memo](), defaultdict[str, list[tuple[str, str]]](list)
+    for row in db.execute(select(memo.item, memo.program, memo.content).where(memo.step == WRITE_MEMO)):
+        try:
+            memos[row.item, row.program] = one = Memo.model_validate_json(row.content)
+        except ValidationError:
+            found.add(row.item)
+            continue
+        for other in one.seen:
+            seen_by[other].append((row.item, row.program))
+    left = list(found)
+    while left:
+        gone = left.pop()
+        for item, program in seen_by.get(gone, ()):
+            if item in found:
+                continue
+            other = memos.get((gone, program))
+            shown = set(_words_of(db, gone)).union(terms(other.text) if other else ())
+            if shown.intersection(terms(memos[item, program].text)).difference(_words_of(db, item)):
+                found.add(item)
+                left.append(item)
+    return found
+
+
+def _words_of(db: Connection, session: str) -> set[str]:
+    turn = schema.turn.c
+    rows = db.execute(select(turn.speaker, turn.text).join(schema.session).where(schema.session.c.id == session))
+    return {term for row in rows for term in terms(f"{row.speaker} {row.text}")}
 
 
 def _links(

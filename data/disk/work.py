@@ -21,13 +21,13 @@ from stitchjam.data.intents.records import Label, Merge
 
 __all__ = [
     "Derived",
+    "GIVEN_UP",
     "Processed",
     "Run",
     "StepKey",
     "Tick",
-    "counts",
     "enqueue",
-    "given_up",
+    "of",
     "process",
     "quiet",
     "register",
@@ -41,7 +41,7 @@ Tick = Callable[[str], None]
 MAX_ATTEMPTS = 3
 _PATIENCE = 3  # items in a row for which an endpoint gave nothing, before it counts as out
 _AHEAD = 200  # items that are looked up at once
-_GIVEN_UP = (schema.work.c.status == "failed", schema.work.c.attempts >= MAX_ATTEMPTS)
+GIVEN_UP = (schema.work.c.status == "failed", schema.work.c.attempts >= MAX_ATTEMPTS)
 _LEASE = 1800.0  # seconds after which the item of a worker that said nothing is free again
 
 
@@ -55,14 +55,13 @@ class StepKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Derived:
-    """What a step made of an item: JSON content; ids of labels for a turn, the path of a folder for a session.
+    """What a step made of an item: JSON content, and ids of labels for a turn.
 
     `made` are labels that did not exist before, and `merges` those that now stand for others.
     """
 
     content: Mapping[str, Any]
     labels: tuple[str, ...] = ()
-    folder: str = ""
     made: tuple[Label, ...] = ()
     merges: tuple[Merge, ...] = ()
 
@@ -78,20 +77,13 @@ class Processed:
 def release(database: Database, key: StepKey) -> None:
     """Give back what workers that died had claimed; for a step of which it is sure that no worker is alive."""
     with database.write() as db:
-        db.execute(update(schema.work).where(_of(key), schema.work.c.status == "running").values(until=0.0))
-
-
-def given_up(database: Database, key: StepKey) -> int:
-    """How many items failed three times, so that they are not tried again unless it is asked for."""
-    with database.read() as db:
-        failed = select(func.count()).where(_of(key), *_GIVEN_UP)
-        return int(db.execute(failed).scalar_one())
+        db.execute(update(schema.work).where(of(key), schema.work.c.status == "running").values(until=0.0))
 
 
 def retry(database: Database, key: StepKey) -> None:
     """Let items that failed three times be tried again."""
     with database.write() as db:
-        db.execute(update(schema.work).where(_of(key), *_GIVEN_UP).values(attempts=0))
+        db.execute(update(schema.work).where(of(key), *GIVEN_UP).values(attempts=0))
 
 
 def quiet(item: str) -> None:
@@ -120,7 +112,7 @@ def enqueue(db: Connection, items: Mapping[Kind, Iterable[str]]) -> None:
     for step, program, kind in json.loads(get(db, "steps")):
         key, fresh = StepKey(step, program, kind), list(items[kind])
         for chunk in chunked(fresh):
-            db.execute(update(schema.work).where(_of(key), schema.work.c.item.in_(chunk)).values(_PENDING))
+            db.execute(update(schema.work).where(of(key), schema.work.c.item.in_(chunk)).values(_PENDING))
         _insert(db, key, fresh)
 
 
@@ -220,7 +212,7 @@ def _settle(
     database: Database, key: StepKey, claimed: _Claimed, values: Mapping[str, Any], derived: Derived | None = None
 ) -> None:
     work = schema.work.c
-    mine = and_(_of(key), work.item == claimed.item, work.status == "running", work.until == claimed.until)
+    mine = and_(of(key), work.item == claimed.item, work.status == "running", work.until == claimed.until)
     with database.write() as db:
         # It may have been forgotten or have grown while the step ran; what was made of it is then worth nothing.
         if db.execute(update(schema.work).where(mine).values(values)).rowcount and derived:
@@ -230,10 +222,11 @@ def _settle(
 def _keep(db: Connection, key: StepKey, item: str, derived: Derived) -> None:
     content = json.dumps(derived.content)  # ASCII, for a model may answer with half of a surrogate pair
     row = {"item": item, "program": key.program, "step": key.step, "content": content}
+    table = schema.memo if key.kind == "session" else schema.note
+    number = db.execute(select(func.coalesce(func.max(table.c.number), 0) + 1)).scalar_one()
+    replace(db, table, row | {"number": number})
     if key.kind == "session":
-        return replace(db, schema.memo, row | {"folder": derived.folder})
-    number = db.execute(select(func.coalesce(func.max(schema.note.c.number), 0) + 1)).scalar_one()
-    replace(db, schema.note, row | {"number": number})
+        return
     labels = schema.note_label
     db.execute(labels.delete().where(labels.c.item == item, labels.c.program == key.program))
     now = merged_into(db, derived.labels) if derived.labels else ()
@@ -244,7 +237,7 @@ def _keep(db: Connection, key: StepKey, item: str, derived: Derived) -> None:
 def _claim(database: Database, key: StepKey, started: float, ahead: deque[str]) -> _Claimed | None:
     """The next free item, in the order in which turns or sessions were added; those that failed come last."""
     now, work = time.time(), schema.work.c
-    died = and_(_of(key), work.status == "running", work.until < now, work.attempts >= MAX_ATTEMPTS)
+    died = and_(of(key), work.status == "running", work.until < now, work.attempts >= MAX_ATTEMPTS)
     free = or_(
         work.status == "pending",
         and_(work.status == "failed", work.attempts < MAX_ATTEMPTS, work.until < started),
@@ -256,7 +249,7 @@ def _claim(database: Database, key: StepKey, started: float, ahead: deque[str]) 
         )
         taken = {"status": "running", "until": now + _LEASE, "attempts": work.attempts + 1}
         for item in _waiting(db, key, free, ahead):
-            if db.execute(update(schema.work).where(_of(key), work.item == item, free).values(taken)).rowcount:
+            if db.execute(update(schema.work).where(of(key), work.item == item, free).values(taken)).rowcount:
                 return _Claimed(item, now + _LEASE)
     return None
 
@@ -264,7 +257,7 @@ def _claim(database: Database, key: StepKey, started: float, ahead: deque[str]) 
 def _waiting(db: Connection, key: StepKey, free: Any, ahead: deque[str]) -> Iterator[str]:
     """Free items in order; some are looked up ahead, for the more wait, the longer it takes to find the first."""
     work, table = schema.work.c, schema.turn if key.kind == "turn" else schema.session
-    waiting = select(work.item).join(table, table.c.id == work.item).where(_of(key), free)
+    waiting = select(work.item).join(table, table.c.id == work.item).where(of(key), free)
     # Not by attempts: an item whose worker was stopped keeps its place, so that a resumed run does the same.
     in_order = waiting.order_by(work.status == "failed", table.c.number).limit(_AHEAD)
     while True:
@@ -275,19 +268,11 @@ def _waiting(db: Connection, key: StepKey, free: Any, ahead: deque[str]) -> Iter
         yield ahead.popleft()
 
 
-def _of(key: StepKey) -> Any:
+def of(key: StepKey) -> Any:
+    """Whether a row of the table is of a step of a program."""
     return and_(schema.work.c.step == key.step, schema.work.c.program == key.program)
 
 
 def _insert(db: Connection, key: StepKey, items: Iterable[str]) -> None:
     row = {"step": key.step, "program": key.program, "kind": key.kind, **_PENDING}
     insert_missing(db, schema.work, [row | {"item": item} for item in items])
-
-
-def counts(db: Connection) -> list[dict[str, Any]]:
-    """Items by step, program and status, with the newest error of those that failed."""
-    work = schema.work.c
-    grouped = select(
-        work.step, work.program, work.status, func.count().label("items"), func.max(work.error).label("error")
-    )
-    return [dict(row._mapping) for row in db.execute(grouped.group_by(work.step, work.program, work.status))]

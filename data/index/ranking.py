@@ -20,7 +20,7 @@ from stitchjam.data.index.lexical import Lexical, Postings
 from stitchjam.data.index.terms import terms
 from stitchjam.data.index.vectors import Vectors
 
-__all__ = ["BM25", "Entry", "Index", "Scored", "Weights", "top_k"]
+__all__ = ["BM25", "DENSE", "Entry", "Index", "LEXICAL", "Scored", "Weights", "top_k"]
 
 Scores = NDArray[np.float32]
 _LONGEST_QUERY = 256  # terms: each costs a pass over the turns
@@ -45,6 +45,7 @@ class Weights:
 
 
 BM25 = Weights(lexical=1, near=0, far=0, beside=0, speaker=0)  # a turn's own words and nothing else
+LEXICAL, DENSE = Weights(lexical=1, beside=0), Weights(lexical=0)  # the search of this package without its other half
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from stitchjam.data.errors import UsageError
 from stitchjam.data.text import one_line
 from stitchjam.optimizers.compare import Comparison, compare
 from stitchjam.optimizers.pages.charts import cost_chart, kinds_chart, recall_chart
-from stitchjam.optimizers.pages.drawing import WIDTH
 from stitchjam.optimizers.pages.figures import System, by_question, price, systems
 from stitchjam.optimizers.pages.sheet import Cutter, inline, write_sheet
 from stitchjam.optimizers.rows import Report, Row
@@ -25,7 +24,6 @@ _FILTERS = {
     "percent": lambda value: f"{value:.0%}" if value in (0, 1) else f"{value:.1%}",
     "few": lambda value: f"{value:,.1f}",
     "dollars": lambda value: f"{value:.4f}" if value else "-",
-    "place": lambda value: f"{value:.1f}".removesuffix(".0"),
 }
 _FEW = 10  # histories or questions: with fewer the bootstrap is known to be too sure
 
@@ -79,7 +77,7 @@ def _content(reports: Sequence[Report]) -> dict[str, Any]:
     metrics = sorted({report.metric for report in reports})
     return {
         **inline("page.css", script="page.js"),
-        "width": WIDTH,
+        "labels": [one.label for one in found],
         "title": _title({report.bench for report in reports}),
         "metrics": metrics,
         "found": found,

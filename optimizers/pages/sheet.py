@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from stitchjam.data.atomic import whole_file
 from stitchjam.data.errors import UsageError
 from stitchjam.data.text import printable
-from stitchjam.optimizers.pages.drawing import COLOURS, marker
+from stitchjam.optimizers.pages.drawing import COLOURS, WIDTH, marker
 
 __all__ = ["Cutter", "inline", "write_sheet"]
 
@@ -53,7 +53,7 @@ def write_sheet(
         path: an .html file; one that is there is replaced.
         template: its file in templates/.
         content: what it shows, with what `inline` gave.
-        filters: of the template, beside "thousands".
+        filters: of the template, beside "thousands" and "place".
 
     Raises:
         UsageError: the file cannot be written.
@@ -74,9 +74,13 @@ def _environment(filters: Mapping[str, Callable[..., Any]]) -> Environment:
         trim_blocks=False,
         finalize=lambda value: printable(value) if type(value) is str else value,  # a subclass is HTML already
     )
-    made.globals |= {"marker": marker, "colours": len(COLOURS)}
-    made.filters |= {"thousands": lambda value: f"{value:,.0f}", **filters}
+    made.globals |= {"marker": marker, "colours": len(COLOURS), "drawing_width": WIDTH}
+    made.filters |= {"thousands": lambda value: f"{value:,.0f}", "place": _place, **filters}
     return made
+
+
+def _place(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
 
 
 def inline(*styles: str, script: str) -> dict[str, str]:

@@ -1,24 +1,27 @@
-"""Turns a question and a store into a context: rounds of search and browse until every need is covered (JAM section 2).
+"""Turns a question and a store into a context: rounds of open, search and browse until every need is covered (JAM 2).
 
 Differences from the paper, on purpose: evidence is a ledger of verbatim turns instead of a growing transcript, the
 verdict "sufficient" is computed from small answers, and provenance is copied from the turns that were really opened.
 """
 
-from typing import Any, NamedTuple
+import re
+from typing import Any, Literal, NamedTuple, get_args
 
 import dspy
 
 from stitchjam.data.errors import UsageError
+from stitchjam.data.index.ranking import DENSE, LEXICAL, Weights
 from stitchjam.data.records import Claim, Context, Effort, Round, StopReason
 from stitchjam.data.store import Store
+from stitchjam.programs.jam.places import Places
 from stitchjam.programs.jam.state import UNUSABLE, ResearchState
-from stitchjam.programs.jam.tools import act, moves
+from stitchjam.programs.jam.tools import Search, act, besides, moves
 from stitchjam.programs.step import Program, as_step, map_ordered
 from stitchjam.signatures import step_name
 from stitchjam.signatures.jam import BrowseSource, ComposeContext, JudgeSufficiency, PlanFirst, PlanNext
 from stitchjam.signatures.reply import Action
 
-__all__ = ["EFFORTS", "Limits", "Researcher"]
+__all__ = ["EFFORTS", "Limits", "RANKINGS", "Ranking", "Researcher"]
 
 _STEPS = {step_name(s): s for s in (PlanFirst, PlanNext, BrowseSource, JudgeSufficiency, ComposeContext)}
 
@@ -31,17 +34,25 @@ class Limits(NamedTuple):
     k: int
 
 
+Ranking = Literal["hybrid", "bm25", "dense"]
+RANKINGS: dict[Ranking, Weights | None] = {"hybrid": None, "bm25": LEXICAL, "dense": DENSE}
 EFFORTS: dict[Effort, Limits] = {"low": Limits(2, 3, 3), "medium": Limits(5, 5, 5), "high": Limits(20, 5, 5)}
 
 
 class Researcher(Program):
-    """Searches and browses a store and hands back claims with spans.
+    """Opens, searches and browses a store and hands back claims with spans.
+
+    With `dspy.context(watch=function)`, the function is called after each round with its number and its `Round`.
 
     Args:
         effort: "low", "medium" or "high"; sets rounds, actions a round and sessions a search.
         limits: overrides what `effort` sets.
         min_overlap: share of a need's content words that evidence must hold, with the turns beside it, to cover it.
             Small models name some evidence for every need; 0 takes their word.
+        tree: whether folders are shown and can be opened; False is a flat store.
+        filters: whether a search can be limited to speakers, folders, periods, and topics and types where turns have
+            notes.
+        ranking: what search goes by; "bm25" words alone, "dense" meaning alone.
         steps: replacements by step name (plan_first, plan_next, browse_source, judge_sufficiency, compose_context):
             a module, a module class or a signature with the same fields.
     """
@@ -52,7 +63,16 @@ class Researcher(Program):
     judge_sufficiency: dspy.Module
     compose_context: dspy.Module
 
-    def __init__(self, effort: Effort = "low", limits: Limits | None = None, min_overlap: float = 0.3, **steps: Any):
+    def __init__(
+        self,
+        effort: Effort = "low",
+        limits: Limits | None = None,
+        min_overlap: float = 0.3,
+        tree: bool = True,
+        filters: bool = True,
+        ranking: Ranking = "hybrid",
+        **steps: Any,
+    ):
         super().__init__()
         unknown = sorted(set(steps) - set(_STEPS))
         if unknown or effort not in EFFORTS:
@@ -63,13 +83,26 @@ class Researcher(Program):
             raise UsageError(f"limits are whole numbers from 1 on, not {tuple(self.limits)}")
         if not 0 <= min_overlap <= 1:
             raise UsageError(f"min_overlap is a share from 0 to 1, not {min_overlap!r}")
-        self.min_overlap = min_overlap
+        if not isinstance(tree, bool) or not isinstance(filters, bool) or ranking not in get_args(Ranking):
+            raise UsageError(
+                f"tree and filters are true or false, ranking is one of {', '.join(get_args(Ranking))}; "
+                f"not {tree!r}, {filters!r}, {ranking!r}"
+            )
+        self.min_overlap, self.tree, self.filters = min_overlap, tree, filters
+        self.ranking: Ranking = ranking
         for name, signature in _STEPS.items():
             setattr(self, name, as_step(steps.get(name), signature))
 
     def hparams(self) -> dict[str, Any]:
         """See `Program.hparams`."""
-        return {"effort": self.effort, "limits": list(self.limits), "min_overlap": self.min_overlap}
+        return {
+            "effort": self.effort,
+            "limits": list(self.limits),
+            "min_overlap": self.min_overlap,
+            "tree": self.tree,
+            "filters": self.filters,
+            "ranking": self.ranking,
+        }
 
     @classmethod
     def build(cls, hparams: dict[str, Any]) -> "Researcher":
@@ -88,27 +121,40 @@ class Researcher(Program):
             ModelOutputError: the first plan could not be used, so there was no research.
             BackendError: the endpoint failed.
         """
-        state = ResearchState(store, question)
-        state.add_candidates(store.search_sessions(question, k=self.limits.k))
+        state = ResearchState(store, question, Places(store, question, self.tree, self.filters))
+        search = Search(self.limits.k, RANKINGS[self.ranking])
+        state.add_candidates(store.search_sessions(question, search.k, weights=search.weights))
         plan = self.plan_first(
-            overview=state.show_overview(), candidates=state.show_candidates(), question=question
+            overview=state.show_overview(),
+            filters=state.places.show_filters(),
+            candidates=state.show_candidates(),
+            question=question,
         ).reply
         state.set_needs(plan.needs)
         rounds: list[Round] = []
-        actions = moves(plan.actions, state, self.limits.actions)
-        while actions and len(rounds) < self.limits.rounds:
-            rounds.append(self._round(state, actions))
+        actions: list[Action] | None = moves(plan.actions, state) if plan.actions or state.unread else None
+        while actions is not None and len(rounds) < self.limits.rounds:
+            rounds.append(self._round(state, actions, search))
+            if watch := dspy.settings.get("watch"):
+                watch(len(rounds), rounds[-1])
             last = state.sufficient or len(rounds) == self.limits.rounds
-            actions = [] if last else self._next_actions(state, len(rounds))
+            actions = None if last else self._next_actions(state, len(rounds))
         return dspy.Prediction(context=self._compose(state, tuple(rounds)))
 
-    def _round(self, state: ResearchState, actions: list[Action]) -> Round:
-        done = act(actions, state, self.browse_source, self.limits.actions, self.limits.k)
+    def _round(self, state: ResearchState, actions: list[Action], search: Search) -> Round:
+        most, before = self.limits.actions, len(state.browsed)
+        state.found.clear()
+        done = act(actions, state, self.browse_source, most, search)
+        if not any(action.tool == "browse" for action in actions[:most]):
+            more = besides(state, most - len(actions))
+            done += act(more, state, self.browse_source, len(more), search)
         self._judge(state)
         return Round(
-            actions=tuple(action for action, _ in done),
-            observations=tuple(observation for _, observation in done),
+            actions=tuple(one.action for one in done),
+            observations=tuple(one.observation for one in done),
             missing=state.missing,
+            outcomes=tuple(one.outcome for one in done),
+            read=state.browsed[before:],
         )
 
     def _judge(self, state: ResearchState) -> None:
@@ -133,10 +179,13 @@ class Researcher(Program):
             elif entry in shown and state.overlap(need, entry) >= self.min_overlap:
                 state.covered[need] = entry
 
-    def _next_actions(self, state: ResearchState, rounds: int) -> list[Action]:
+    def _next_actions(self, state: ResearchState, rounds: int) -> list[Action] | None:
+        """What to do next; None when there is nothing more to do."""
         try:
             planned = self.plan_next(
                 question=state.question,
+                folders=state.places.show_folders(),
+                filters=state.places.show_filters(),
                 found=state.show_evidence(),
                 candidates=state.show_candidates(unread_only=True),
                 tried=state.show_tried(),
@@ -145,8 +194,8 @@ class Researcher(Program):
             ).reply.actions
         except UNUSABLE as error:
             state.fail("plan_next", error)
-            return []
-        return moves(planned, state, self.limits.actions) if planned else []
+            return None
+        return moves(planned, state) if planned else None
 
     def _compose(self, state: ResearchState, rounds: tuple[Round, ...]) -> Context:
         claims, dropped = self._claims(state)
@@ -160,6 +209,7 @@ class Researcher(Program):
             browsed=state.browsed,
             failures=tuple(state.failures),
             dropped=dropped,
+            evidence=tuple(state.evidence.values()),
         )
 
     def _claims(self, state: ResearchState) -> tuple[list[Claim], int]:
@@ -181,7 +231,12 @@ class Researcher(Program):
         if lines and not supported:
             state.fail("compose_context", "none of its claims names evidence")
             return state.in_time_order(list(state.evidence.values())), dropped
-        claims = [state.evidence[e].model_copy(update={"text": line.claim}) for e, line in supported.items()]
+        claims = []
+        for entry, line in supported.items():
+            claim = state.evidence[entry]
+            told = line.claim if _numbers(line.claim) <= _numbers(f"{claim.quote} {claim.time}", state.question) else ""
+            claims.append(claim.model_copy(update={"text": told or claim.quote}))
+            dropped += not told  # a number that no one said; the words that were said stand in its place
         return state.in_time_order(claims), dropped
 
     def _stop_reason(self, state: ResearchState, rounds: int) -> StopReason:
@@ -190,3 +245,8 @@ class Researcher(Program):
         if any(failure.startswith("plan_next:") for failure in state.failures):
             return "failed"
         return "rounds" if rounds == self.limits.rounds else "nothing_more"
+
+
+def _numbers(*texts: str) -> set[str]:
+    """The numbers in texts, without leading zeros."""
+    return {number.lstrip("0") for text in texts for number in re.findall(r"\d+", text)}

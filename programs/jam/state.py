@@ -3,17 +3,21 @@
 The prompt of each step is made from this state and stays bounded, however long the run is; nothing is summarised away.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dspy.utils.exceptions import AdapterParseError
 
 from stitchjam.data.errors import ModelOutputError
 from stitchjam.data.index.terms import terms
-from stitchjam.data.records import Claim, Session, Turn
+from stitchjam.data.passages import Passage
+from stitchjam.data.records import Claim, Session
 from stitchjam.data.store import SessionHit, Store
 from stitchjam.data.text import normalise, one_line
 from stitchjam.data.tokens import truncate
+from stitchjam.data.tree.readme import memo_line
+from stitchjam.data.tree.records import Readme
+from stitchjam.programs.jam.places import Places
 from stitchjam.programs.render import NOTHING, claim_line, clip, quoted, within
 
 __all__ = ["ResearchState", "UNUSABLE"]
@@ -22,7 +26,7 @@ __all__ = ["ResearchState", "UNUSABLE"]
 UNUSABLE = (ModelOutputError, AdapterParseError)
 _LONGEST_LINE = 400  # tokens: one huge turn must not hide all other evidence
 _SHOWN_CANDIDATES = 8
-_SNIPPET = 180
+_SNIPPET, _MEMO = 180, 140
 _EVIDENCE_TOKENS = 1200
 _TRIED_TOKENS = 400
 
@@ -36,14 +40,22 @@ class ResearchState:
 
     store: Store
     question: str
+    places: Places = None  # type: ignore[assignment]
     candidates: dict[str, SessionHit] = field(default_factory=dict)
     evidence: dict[str, Claim] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     covered: dict[str, str] = field(default_factory=dict)
     judged: int = 0
     pages_read: dict[str, set[int]] = field(default_factory=dict)
+    paged: dict[str, list[tuple[Passage, ...]]] = field(default_factory=dict)
+    requests: dict[str, set[str]] = field(default_factory=dict)
+    searched: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
+    found: dict[str, str] = field(default_factory=dict)  # in this round: label of a candidate -> words of the search
     tried: dict[str, str] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.places = self.places or Places(self.store, self.question)
 
     def set_needs(self, needs: Iterable[str]) -> None:
         """Take the needs of a plan, each once and on one line; without any, the question itself is the need."""
@@ -52,7 +64,7 @@ class ResearchState:
             distinct.setdefault(normalise(need) or need, need)
         self.needs = tuple(distinct.values()) or (self.question,)
 
-    def add_candidates(self, hits: tuple[SessionHit, ...]) -> list[str]:
+    def add_candidates(self, hits: Iterable[SessionHit]) -> list[str]:
         """Label new sessions; returns their labels."""
         known = {hit.session.id for hit in self.candidates.values()}
         fresh = [hit for hit in hits if hit.session.id not in known]
@@ -60,31 +72,36 @@ class ResearchState:
         self.candidates |= dict(zip(labels, fresh, strict=True))
         return labels
 
-    def add_evidence(self, turns: list[Turn]) -> list[str]:
-        """Label new turns, each once; returns the labels of all given turns."""
-        by_turn = {claim.spans[0].turn_id: label for label, claim in self.evidence.items()}
-        for turn in turns:
-            if turn.id not in by_turn:
-                by_turn[turn.id] = f"e{len(self.evidence) + 1}"
-                self.evidence[by_turn[turn.id]] = quoted(turn)
-        return [by_turn[turn.id] for turn in turns]
+    def label_of(self, session_id: str) -> str:
+        """The label of a candidate, "" for a session that is none."""
+        return next((label for label, hit in self.candidates.items() if hit.session.id == session_id), "")
+
+    def add_evidence(self, passages: Sequence[Passage]) -> list[str]:
+        """Label new passages, each once; returns the labels of all given ones."""
+        by_place = {(claim.spans[0].turn_id, claim.spans[0].start): label for label, claim in self.evidence.items()}
+        labels = []
+        for one in passages:
+            place = one.turn.id, one.start
+            if place not in by_place:
+                by_place[place] = f"e{len(self.evidence) + 1}"
+                claim = quoted(one.turn)
+                if not one.whole:
+                    claim = claim.model_copy(update={"text": one.text, "quote": one.text, "spans": (one.span,)})
+                self.evidence[by_place[place]] = claim
+            labels.append(by_place[place])
+        return labels
 
     def in_time_order(self, claims: list[Claim]) -> list[Claim]:
         """Claims in the order in which their turns stand in the store, without those of turns forgotten meanwhile."""
         turns = self.store.in_order(claim.spans[0].turn_id for claim in claims)
         rank = {turn.id: place for place, turn in enumerate(turns)}
         known = [claim for claim in claims if claim.spans[0].turn_id in rank]
-        return sorted(known, key=lambda claim: rank[claim.spans[0].turn_id])
+        return sorted(known, key=lambda claim: (rank[claim.spans[0].turn_id], claim.spans[0].start))
 
     def fail(self, step: str, error: Exception | str) -> None:
         """Note a step whose answer could not be used; the run goes on and the context shows it."""
         reason = error.reason if isinstance(error, ModelOutputError) else str(error)
         self.failures.append(f"{step}: {one_line(reason)}")
-
-    def next_page(self, session: Session) -> int:
-        """The first page of a session, from 0, that was not read."""
-        read = self.pages_read.get(session.id, set())
-        return next(page for page in range(len(read) + 1) if page not in read)
 
     @property
     def unread(self) -> list[str]:
@@ -93,10 +110,10 @@ class ResearchState:
 
     def overlap(self, need: str, entry: str) -> float:
         """Share of a need's content words that stand in the evidence, its speaker, or the turn before and after it."""
-        wanted = set(terms(need))
-        turn = self.store.turn(self.evidence[entry].spans[0].turn_id)
-        around = self.store.around(turn, 1)
-        found = wanted.intersection(terms(" ".join(f"{near.speaker} {near.text}" for near in around)))
+        wanted, claim = set(terms(need)), self.evidence[entry]
+        around = self.store.around(self.store.turn(claim.spans[0].turn_id), 1)
+        beside = (f"{near.speaker} {near.text}" for near in around if near.id != claim.spans[0].turn_id)
+        found = wanted.intersection(terms(" ".join([claim.speaker, claim.quote, *beside])))
         return len(found) / len(wanted) if wanted else 1.0
 
     @property
@@ -115,16 +132,21 @@ class ResearchState:
         return tuple(self.pages_read)
 
     def show_overview(self) -> str:
-        """What the store holds, in three lines."""
+        """What the store holds: how much, from when, who speaks, and its first folders; in a few lines."""
         times = self.store.session_times
         dates = [time[:10] for time in times.values() if time]
         period = f", from {clip(min(dates), 10)} to {clip(max(dates), 10)}" if dates else ""
-        return f"{len(times)} sessions{period}\nspeakers: {clip(', '.join(self.store.speakers), 200)}"
+        lines = [f"{len(times)} sessions{period}", f"speakers: {clip(', '.join(self.store.speakers), 200)}"]
+        if tree := self.places.grown:
+            root = tree.readmes.get(tree.root.id, Readme(folder=tree.root.id))
+            lines += [clip(root.summary, 240)] if root.summary else []
+            lines += [self.places.show_folders()] if self.places.folders else []
+        return "\n".join(lines)
 
     def show_candidates(self, unread_only: bool = False) -> str:
         """Candidate sessions with their best lines; the newest labels when there are too many."""
         lines = [
-            _candidate_line(label, hit)
+            self._candidate_line(label, hit)
             for label, hit in self.candidates.items()
             if not (unread_only and hit.session.id in self.pages_read)
         ]
@@ -149,10 +171,15 @@ class ResearchState:
         lines = [f"{action} -> {outcome}" for action, outcome in reversed(self.tried.items())]
         return "\n".join(reversed(within(lines, _TRIED_TOKENS))) or NOTHING
 
-
-def _candidate_line(label: str, hit: SessionHit) -> str:
-    best = " / ".join(f"{clip(turn.speaker, 40)}: {clip(turn.text, _SNIPPET)}" for turn in hit.best)
-    return f"{label} | {_date(hit.session)} | {best}"
+    def _candidate_line(self, label: str, hit: SessionHit) -> str:
+        tree = self.places.grown
+        memo = tree.memos.get(hit.session.id) if tree else None
+        best = " / ".join(f"{clip(turn.speaker, 40)}: {clip(turn.text, _SNIPPET)}" for turn in hit.best)
+        if memo is None:
+            return f"{label} | {_date(hit.session)} | {best}"
+        # Best lines show why it was found; beside a memo one of them is enough.
+        one = f"{clip(hit.best[0].speaker, 40)}: {clip(hit.best[0].text, _SNIPPET)}" if hit.best else ""
+        return " | ".join(filter(None, (label, clip(memo_line(memo), _MEMO), one)))
 
 
 def _evidence_line(label: str, claim: Claim) -> str:

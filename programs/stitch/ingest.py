@@ -4,23 +4,18 @@ The notebook is folded from what is stored, so a run that was stopped goes on as
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal, get_args
 
 import dspy
-from filelock import FileLock, Timeout
 
 from stitchjam.data.disk.notes import labelling
 from stitchjam.data.disk.store import DiskStore
 from stitchjam.data.disk.work import Derived
-from stitchjam.data.errors import UsageError
 from stitchjam.data.intents.records import Vocabulary
 from stitchjam.data.progress import Tick, quiet
+from stitchjam.programs.deriving import Start, alone, require_start
 from stitchjam.programs.stitch.stitcher import SEED_TURNS, Stitcher
 
-__all__ = ["Labelled", "Start", "label_memory"]
-
-Start = Literal["on", "retry", "again"]
+__all__ = ["Labelled", "label_memory"]
 
 
 @dataclass
@@ -62,14 +57,11 @@ def label_memory(
         BackendError: the endpoint gave nothing for three turns in a row.
         BudgetStop: from the steps. What was labelled is kept in each case, and no turn is blamed.
     """
-    if limit is not None and (not isinstance(limit, int) or limit < 0):
-        raise UsageError(f"limit is a number of turns, or None, not {limit!r}")
-    if start not in get_args(Start):
-        raise UsageError(f"start is one of {', '.join(get_args(Start))}, not {start!r}")
+    require_start(limit, start, "turns")
     key = labelling(stitcher.fingerprint)
     disk.register(key)
     store = disk.store
-    with _alone(disk.path), dspy.context(private=True):
+    with alone(disk.path, "labelling"), dspy.context(private=True):
         disk.release(key)
         if start == "retry":
             disk.retry(key)
@@ -116,17 +108,3 @@ class _Run:
         """How many turns are through, of how many."""
         self.through += 1
         return self.through, max(total, self.through)
-
-
-def _alone(path: Path) -> Any:
-    """A turn is labelled by what was noted before it, so only one process at a time may label a memory."""
-    file = path / ".labelling.lock"
-    try:
-        return FileLock(file, mode=0o666).acquire(timeout=0)  # whoever may write the memory may label it
-    except Timeout:
-        raise UsageError(
-            f"another process is labelling {path}, or another thread, and what is added meanwhile as well; wait for "
-            "it, or stop it"
-        ) from None
-    except OSError as error:
-        raise UsageError(f"{file} cannot be opened for writing ({error.strerror}); mend its permissions") from None

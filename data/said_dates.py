@@ -1,0 +1,52 @@
+"""Turns a date as it was said on some day ("next Friday", "two weeks ago") into one that stays true: ISO 8601."""
+
+from datetime import date, datetime
+from functools import lru_cache
+from typing import Any
+
+__all__ = ["meant_date"]
+
+_FORMS = {"year": "%Y", "month": "%Y-%m"}
+_MONTH = len("2026-03")
+
+
+def meant_date(phrase: str, claimed: str, said: str) -> str:
+    """The day, month or year that words mean; "" when it cannot be known.
+
+    What the words say beats what a model takes them for. Where they may mean two days, as "Friday" may, it chooses
+    between these; where they cannot be read, it is believed.
+
+    Args:
+        phrase: words of a turn.
+        claimed: what a model takes them for, such as "2026-03-02" or "2026-03".
+        said: event time of the turn, "" where it is not known; then only words that name a year can be read.
+    """
+    claimed = claimed if _is_date(claimed) else ""
+    readings = {reading for way in ("past", "future") if (reading := _read(phrase, said[:10], way))}
+    if not said:
+        return next(iter(readings), "") if len(readings) == 1 and next(iter(readings))[:4] in phrase else ""
+    if len(readings) == 1:
+        return readings.pop()
+    return claimed if not readings or claimed in readings else ""
+
+
+@lru_cache(maxsize=256)
+def _read(phrase: str, said: str, way: str) -> str:
+    from dateparser.date import DateDataParser  # takes a while to import
+
+    settings: dict[str, Any] = {"PREFER_DATES_FROM": way}
+    if said:
+        settings["RELATIVE_BASE"] = datetime.fromisoformat(said)
+    if not any(map(str.isalpha, phrase)) and "-" not in phrase:
+        return ""  # it takes "12" for a month
+    found = DateDataParser(settings=settings).get_date_data(phrase)
+    form = _FORMS.get(found.period or "", "%Y-%m-%d")
+    return found.date_obj.strftime(form) if found.date_obj else ""
+
+
+def _is_date(text: str) -> bool:
+    try:
+        date.fromisoformat(f"{text}-01" if len(text) == _MONTH else text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,201 @@
+"""Turns what a memory holds into places that an action can name: folders f1, f2 ..., and filters of a search.
+
+Text of a model is only ever compared with names that are known. What is not among them is answered with the nearest.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from difflib import get_close_matches
+from functools import cached_property
+
+from stitchjam.data.intents.records import FACETS, Facet
+from stitchjam.data.records import Filter
+from stitchjam.data.store import Store
+from stitchjam.data.tree.grow import Folder, Tree
+from stitchjam.data.tree.paths import Paths, name_of, paths_of
+from stitchjam.data.tree.readme import period_of
+from stitchjam.data.tree.records import Readme
+from stitchjam.programs.render import NOTHING, clip
+
+__all__ = ["Place", "Places"]
+
+_FOLDERS, _ABOUT, _SPEAKERS, _LABELS = 8, 130, 6, 4
+_FACET: dict[Facet, str] = {"scope": "topic", "event": "what is done", "entity": "kind of thing"}
+_NAMED = re.compile(r"\b([a-z])(\d{1,3})\b")
+_DAY = re.compile(r"\b(\d{4})(?:-(\d\d)(?:-(\d\d))?)?\b")
+_DECEMBER = 12
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a search looks: a filter, None for everywhere, how it is called, and names in it that mean nothing."""
+
+    where: Filter | None
+    called: str
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass
+class Places:
+    """The folders and filters of one research run. Labels are given once and never moved.
+
+    Args:
+        store: what is researched.
+        question: decides which topics and types can be chosen.
+        tree: whether folders are shown.
+        filters: whether a search can be limited.
+    """
+
+    store: Store
+    question: str
+    tree: bool = True
+    filters: bool = True
+    folders: dict[str, str] = field(default_factory=dict)
+    opened: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        if self.grown is not None:
+            self.add_folders(self.grown.ranked(self.grown.root)[:_FOLDERS])
+
+    @cached_property
+    def grown(self) -> Tree | None:
+        """The tree, as it stands when the run begins; None where there is none, or it is not shown."""
+        found = self.store.tree if self.tree else None
+        return found if found is not None and found.size else None
+
+    @cached_property
+    def paths(self) -> Paths:
+        """Where folders and sessions lie."""
+        return paths_of(self.grown) if self.grown else Paths({}, {})
+
+    @cached_property
+    def _choices(self) -> dict[str, tuple[str, str, str]]:
+        """Label of a filter -> field of `Filter`, its value there, and how it reads."""
+        if not self.filters:
+            return {}
+        speakers = self.store.speakers
+        found = {
+            f"s{at}": ("speakers", name, f"speaker {clip(name, 40)}")
+            for at, name in enumerate(speakers[:_SPEAKERS] if len(speakers) > 1 else (), 1)
+        }
+        notebook = self.store.notebook
+        if notebook.size:
+            with notebook.lock:
+                near = [label for facet in FACETS for label in notebook.bank.shortlist(facet, self.question, _LABELS)]
+            found |= {
+                f"i{at}": ("labels", label.id, f"{_FACET[label.facet]}: {clip(label.name, 40)}")
+                for at, label in enumerate(near, 1)
+            }
+        return found
+
+    def add_folders(self, folders: Iterable[Folder]) -> list[str]:
+        """Label folders, each once; returns the labels of all of them."""
+        known = {folder_id: label for label, folder_id in self.folders.items()}
+        labels = []
+        for folder in folders:
+            if folder.id not in known:
+                known[folder.id] = f"f{len(known) + 1}"
+                self.folders[known[folder.id]] = folder.id
+            labels.append(known[folder.id])
+        return labels
+
+    def folder(self, target: str) -> Folder | None:
+        """The folder that a label or a path names; None when it names none."""
+        if self.grown is None:
+            return None
+        kind, found = ("folder", self.folders[target]) if target in self.folders else self.paths.find(target)
+        return self.grown.folders().get(found) if kind == "folder" else None
+
+    def session(self, target: str) -> str:
+        """The id of the session that a path names, "" when it names none."""
+        kind, found = self.paths.find(target)
+        return found if kind == "session" else ""
+
+    def nearest(self, target: str) -> str:
+        """The label and path of the folder, or the path of the session, that is called most like a path."""
+        known = [path for path in (*self.paths.folders.values(), *self.paths.sessions.values()) if path]
+        near = get_close_matches(target.casefold()[:200], known[:2_000], n=1, cutoff=0.4)
+        return f"{near[0]!r}" if near else ""
+
+    def place(self, where: str) -> Place:
+        """What the words of a filter mean; unknown labels are told, and leave the others."""
+        if not where.strip() or not self.filters:
+            return Place(None, "")
+        fields: dict[str, list[str]] = {}
+        called, unknown = [], []
+        for letter, number in _NAMED.findall(where.lower()):
+            label = f"{letter}{int(number)}"
+            if label in self.folders:
+                fields.setdefault("folders", []).append(self.folders[label])
+                called.append(label)
+            elif label in self._choices:
+                name, value, _ = self._choices[label]
+                fields.setdefault(name, []).append(value)
+                called.append(label)
+            else:
+                unknown.append(label)
+        after, before = _period(where)
+        called += [f"{after} to {before}"] if after else []
+        if not called:
+            return Place(None, "", tuple(unknown))
+        return Place(Filter.of(**fields, after=after, before=before), ", ".join(called), tuple(unknown))
+
+    def show_filters(self) -> str:
+        """What a search can be limited to, a line each."""
+        return "\n".join(f"{label} {reads}" for label, (_, _, reads) in self._choices.items()) or NOTHING
+
+    def show_folders(self, among: Sequence[str] | None = None) -> str:
+        """Folders that were not opened, or those of some labels: name, period, how many sessions, what is in them."""
+        if self.grown is None:
+            return NOTHING
+        closed = [label for label, one in self.folders.items() if one not in self.opened]
+        with self.grown.lock:
+            lines = [self._line(label) for label in (closed[-_FOLDERS:] if among is None else among)]
+        return "\n".join(filter(None, lines)) or NOTHING
+
+    def _line(self, label: str) -> str:
+        tree, folder = self.grown, self.folder(label)
+        if tree is None or folder is None:  # the tree was made anew meanwhile
+            return ""
+        readme = tree.readmes.get(folder.id, Readme(folder=folder.id))
+        counted = f"{folder.count} session{'s' * (folder.count != 1)}"
+        parts = (
+            clip(name_of(tree, folder), 60),
+            period_of(tree, folder),
+            counted,
+            clip(readme.summary or readme.about, _ABOUT),
+        )
+        return " | ".join([label, *filter(None, parts)])
+
+
+def _period(where: str) -> tuple[str, str]:
+    """From the first date of a text up to the end of the last one, as `Filter` wants them; "" and "" for none."""
+    found = [match for match in _DAY.finditer(where) if _begin(match) is not None]
+    if not found:
+        return "", ""
+    first, last = _begin(found[0]), _end(found[-1])
+    if first is None or last is None or last <= first:
+        return "", ""
+    return first.isoformat(), last.isoformat()
+
+
+def _begin(match: re.Match[str]) -> date | None:
+    try:
+        return date(int(match[1]), int(match[2] or 1), int(match[3] or 1))
+    except ValueError:
+        return None
+
+
+def _end(match: re.Match[str]) -> date | None:
+    """The day after a day, a month or a year."""
+    begin = _begin(match)
+    try:
+        if begin is None or match[3]:
+            return begin and begin + timedelta(days=1)
+        if match[2]:
+            return date(begin.year + begin.month // _DECEMBER, begin.month % _DECEMBER + 1, 1)
+        return date(begin.year + 1, 1, 1)
+    except (ValueError, OverflowError):
+        return None
