@@ -29,7 +29,9 @@ def keep_labels(db: Connection, item: str, made: Iterable[Label], merges: Sequen
         if now == one.id:
             insert_missing(db, schema.label, [_row(one, ())])
         else:  # what made it first was forgotten, and what merged it was not
-            _add_alias(db, now, one)
+            into = db.execute(select(schema.label).where(schema.label.c.id == now)).one_or_none()
+            if into is not None and _described(one) not in json.loads(into.aliases):
+                _add_aliases(db, into, [_described(one)])
         _enter(db, _made(item, one))
     moved: dict[str, str] = {}
     for merge in merges:
@@ -153,17 +155,15 @@ def _rename(db: Connection, old_id: str, into_id: str) -> bool:
         insert_missing(db, borne, [{"label": into_id, "item": row.item, "program": row.program}])
     db.execute(borne.delete().where(borne.c.label == old_id))
     if old is not None:
-        aliases = [*json.loads(into.aliases), old.description, *json.loads(old.aliases)]
-        db.execute(update(schema.label).where(label.id == into.id).values(aliases=json.dumps(aliases)))
+        _add_aliases(db, into, [old.description, *json.loads(old.aliases)])
         db.execute(schema.label.delete().where(label.id == old.id))
     return True
 
 
-def _add_alias(db: Connection, into_id: str, label: Label) -> None:
-    known = db.execute(select(schema.label).where(schema.label.c.id == into_id)).one_or_none()
-    if known is not None and (said := _described(label)) not in (aliases := json.loads(known.aliases)):
-        changed = json.dumps([*aliases, said])
-        db.execute(update(schema.label).where(schema.label.c.id == into_id).values(aliases=changed))
+def _add_aliases(db: Connection, into: Any, said: Iterable[str]) -> None:
+    """Add to the aliases of a label, given its row."""
+    aliases = json.dumps([*json.loads(into.aliases), *said])
+    db.execute(update(schema.label).where(schema.label.c.id == into.id).values(aliases=aliases))
 
 
 def _made(item: str, label: Label) -> tuple[str, str, str]:

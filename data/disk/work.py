@@ -155,8 +155,8 @@ def process(
                 continue
             _fail(database, key, held, processed)
             tick(claimed.item)
-        for error in held.values():
-            raise error
+        if held:
+            raise next(iter(held.values()))
     finally:
         for one in held:
             _settle(database, key, one, _GIVEN_BACK)
