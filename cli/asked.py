@@ -1,6 +1,7 @@
 """Turns options of eval into what is evaluated: histories with questions, and the system that answers them."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ def cases_of(
     own: tuple[Any, Any, Any, Any],
     which: tuple[str | None, int | None, int],
     encoder: str,
+    only: Sequence[str] | None = None,
 ) -> Any:
     """Histories with the questions to ask: of a benchmark, or of files or a memory of the user's own."""
     from stitchjam.data.cases import bench_cases, own_cases
@@ -26,12 +28,14 @@ def cases_of(
     history, questions, memory, memories = own
     if memories and not bench:
         raise UsageError("--memories are those of a benchmark; name it with --bench, or ask a single one with --memory")
+    if only and not bench:
+        raise UsageError("--only names histories of a benchmark; name it with --bench, or leave it out")
     if bench and (history or questions or memory):
         raise UsageError("--bench brings its own histories and questions; leave out --history, --questions, --memory")
     split, limit, seed = which
     with working(sys.stderr, "reading"):
         if bench:
-            return bench_cases(bench, data, split or "all", limit, seed, encoder, memories)
+            return bench_cases(bench, data, split or "all", limit, seed, encoder, memories, only or ())
         return own_cases(history, questions, memory, split, limit, encoder)
 
 

@@ -1,7 +1,7 @@
 """What the commands share that derive something in memories: label, memorize, eval steps."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,12 +12,13 @@ from stitchjam.cli.memory import open_disk
 from stitchjam.cli.shared import MEMORY, say
 from stitchjam.data.errors import BackendError, BudgetStop, UsageError
 
-__all__ = ["Bench", "BenchData", "Limits", "Memories", "deriving", "memories_of", "start_of"]
+__all__ = ["Bench", "BenchData", "Limits", "Memories", "Only", "deriving", "memories_of", "start_of"]
 
 _PATIENCE = 3  # requests that fail in a row before the endpoint counts as out
 Memories = Annotated[Path, typer.Option(help="Folder with a memory for each history; what is derived is kept there.")]
 Bench = Annotated[str | None, typer.Option(help="Instead of a memory: the histories of a benchmark.")]
 BenchData = Annotated[Path | None, typer.Option(help="Your copy of it. [default: the sample of worlds]")]
+Only = Annotated[list[str] | None, typer.Option(help="Of a benchmark: only the history of this id; again for more.")]
 Limits = tuple[int | None, float | None, float | None]  # calls, minutes, dollars
 
 
@@ -68,18 +69,25 @@ def start_of(again: bool, retry_failed: bool) -> Any:
 
 
 def memories_of(
-    memory: Path | None, bench: tuple[str | None, Path | None, int | None], folder: Path
+    memory: Path | None,
+    bench: tuple[str | None, Path | None, int | None],
+    folder: Path,
+    only: Sequence[str] | None = None,
 ) -> Iterator[tuple[str, Any]]:
-    """Names and memories: one that is there, or one for each history of a benchmark (name, data, first turns)."""
+    """Names and memories: one that is there, or those of a benchmark (name, data, first turns), all or only some."""
     name, data, turns = bench
     if name and memory:
         raise UsageError("--bench makes memories of its own below --memories; leave out --memory")
     if turns and not name:
         raise UsageError("--turns cuts histories of a benchmark; to do a memory bit by bit, give --limit")
-    return _memories(memory, (name, data, turns), folder)
+    if only and not name:
+        raise UsageError("--only names histories of a benchmark; leave it out")
+    return _memories(memory, (name, data, turns), folder, only or ())
 
 
-def _memories(memory: Path | None, bench: tuple[Any, Any, Any], folder: Path) -> Iterator[tuple[str, Any]]:
+def _memories(
+    memory: Path | None, bench: tuple[Any, Any, Any], folder: Path, only: Sequence[str]
+) -> Iterator[tuple[str, Any]]:
     name, data, turns = bench
     if not name:
         yield str(memory or MEMORY), open_disk(memory)
@@ -87,5 +95,5 @@ def _memories(memory: Path | None, bench: tuple[Any, Any, Any], folder: Path) ->
     from stitchjam.data.benchmarks import open_benchmark
     from stitchjam.data.memories import memory_of_history
 
-    for loaded in open_benchmark(name, data):
+    for loaded in open_benchmark(name, data, only):
         yield loaded.history.id, memory_of_history(folder, loaded.history.first(turns))

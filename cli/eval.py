@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from stitchjam.cli.asked import cases_of, say_filed, say_labelled, system_of
+from stitchjam.cli.deriving import Only
 from stitchjam.cli.shared import (
     CONFIG,
     METRIC_HELP,
@@ -102,6 +103,7 @@ def evaluate_program(
     split: Split = None,
     limit: Limit = None,
     seed: Seed = 0,
+    only: Only = None,
     memories: Memories = None,
     rollout: Rollout = 0,
     effort: EffortName = "low",
@@ -125,7 +127,7 @@ def evaluate_program(
         return
     memory = memory_of(memory, history, questions)
     chosen = split or ("all" if bench or system == "search" else None)
-    cases = cases_of(bench, data, (history, questions, memory, memories), (chosen, limit, seed), encoder)
+    cases = cases_of(bench, data, (history, questions, memory, memories), (chosen, limit, seed), encoder, only)
     if system == "search":
         return _evaluate_search(cases, choose_weights, out or metric, as_json)
     from stitchjam.backends.bindings import open_bindings

@@ -1,13 +1,13 @@
 """Commands of STITCH: label the turns of a memory, or of the histories of a benchmark."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from stitchjam.cli.deriving import Bench, BenchData, Limits, Memories, deriving, memories_of, start_of
+from stitchjam.cli.deriving import Bench, BenchData, Limits, Memories, Only, deriving, memories_of, start_of
 from stitchjam.cli.shared import (
     CONFIG,
     Calls,
@@ -35,6 +35,7 @@ def label(
     memory: MemoryPath = None,
     bench: Bench = None,
     data: BenchData = None,
+    only: Only = None,
     memories: Memories = Path(".stitchjam/memories"),
     turns: Turns = None,
     program: Labeler = "stitch",
@@ -59,8 +60,8 @@ def label(
 ) -> None:
     """Give every turn its contextual intent and a note. After a stop, the same command goes on."""
     if gold:
-        return _gold(bench, data, memories, as_json)
-    start, chosen = start_of(again, retry_failed), memories_of(memory, (bench, data, turns), memories)
+        return _gold(bench, data, memories, only or (), as_json)
+    start, chosen = start_of(again, retry_failed), memories_of(memory, (bench, data, turns), memories, only)
     stitcher, done = open_stitcher(program, coreference), {}
     with labelling(config, model, (calls, minutes, dollars), start) as run:
         for name, disk in chosen:
@@ -74,7 +75,7 @@ def label(
         raise ModelError(f"{failed} turns have no note; the same command tries them again, each three times in all")
 
 
-def _gold(bench: str | None, data: Path | None, memories: Path, as_json: bool) -> None:
+def _gold(bench: str | None, data: Path | None, memories: Path, only: Sequence[str], as_json: bool) -> None:
     """Note the gold labels of a labelled set in memories of its histories."""
     from stitchjam.data.labelled import read_labelled
     from stitchjam.data.labelled.gold import label_by_gold
@@ -84,6 +85,8 @@ def _gold(bench: str | None, data: Path | None, memories: Path, as_json: bool) -
         raise UsageError("--gold takes the labels of a labelled set; name it with --bench, such as worlds")
     done = {}
     for one in read_labelled(bench, data):
+        if only and one.name not in only:
+            continue
         done[one.name] = label_by_gold(memory_of_history(memories, one.history), one)
     result(as_json, done, *(f"{name}: {count} turns have their gold labels" for name, count in done.items()))
 

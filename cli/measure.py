@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from stitchjam.cli.asked import say_labelled
-from stitchjam.cli.deriving import BenchData, Memories
+from stitchjam.cli.deriving import BenchData, Memories, Only
 from stitchjam.cli.eval import eval_app
 from stitchjam.cli.label import Coreference, Labeler, Turns, labelling, open_stitcher
 from stitchjam.cli.shared import CONFIG, Calls, Config, Dollars, Json, Minutes, Model, result, say
@@ -164,6 +164,7 @@ def eval_research(
     split: Annotated[str, typer.Option(help="train, held_out or all.")] = "all",
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many questions.")] = None,
     seed: Annotated[int, typer.Option(help="Of the choice that --limit makes.")] = 0,
+    only: Only = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with the curves of recall against budget.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -174,7 +175,7 @@ def eval_research(
     from stitchjam.optimizers.progress import counts_shown
 
     budgets, found = _numbers("--rounds", rounds), _numbers("-k", k)
-    cases = bench_cases(bench, data, split, limit, seed, memories=memories)
+    cases = bench_cases(bench, data, split, limit, seed, memories=memories, only=only or ())
     with counts_shown(sys.stderr) as tick:
         report = measure_bounds(cases.open(), planner, budgets, found, actions, tick)
     if html is not None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stitchjam.cli.deriving import Bench, BenchData, Memories, deriving, memories_of, start_of
+from stitchjam.cli.deriving import Bench, BenchData, Memories, Only, deriving, memories_of, start_of
 from stitchjam.cli.memory import open_disk
 from stitchjam.cli.shared import (
     CONFIG,
@@ -30,6 +30,7 @@ def memorize(
     memory: MemoryPath = None,
     bench: Bench = None,
     data: BenchData = None,
+    only: Only = None,
     memories: Memories = Path(".stitchjam/memories"),
     program: Annotated[str, typer.Option(help="memorizer, or an artifact of it.")] = "memorizer",
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many sessions now.")] = None,
@@ -47,7 +48,7 @@ def memorize(
     """Write a memo of every session and file it in a tree of folders with READMEs. After a stop, the same goes on."""
     from stitchjam.programs.jam.filing import memorize as file
 
-    start, chosen = start_of(again, retry_failed), memories_of(memory, (bench, data, None), memories)
+    start, chosen = start_of(again, retry_failed), memories_of(memory, (bench, data, None), memories, only)
     memorizer, done = _open(program), {}
     with deriving(config, model, (calls, minutes, dollars), start, "memos and READMEs that are written") as tick:
         for name, disk in chosen:

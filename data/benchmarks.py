@@ -1,7 +1,7 @@
 """Turns the name of a benchmark and files that the user downloaded into histories with questions, one at a time."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -116,15 +116,16 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
 )
 
 
-def open_benchmark(name: str, path: Path | None = None) -> Iterator[Loaded]:
+def open_benchmark(name: str, path: Path | None = None, only: Collection[str] = ()) -> Iterator[Loaded]:
     """The histories of a benchmark, each with its questions, in the order of the files.
 
     Args:
         name: in `BENCHMARKS`.
         path: its file or folder; only worlds have a sample that ships with the package.
+        only: ids of histories; others are passed over.
 
     Raises:
-        UsageError: there is no such benchmark, or nothing at the path.
+        UsageError: there is no such benchmark or history, or nothing at the path.
         DataError: from the readers.
     """
     if name not in BENCHMARKS:
@@ -135,7 +136,17 @@ def open_benchmark(name: str, path: Path | None = None) -> Iterator[Loaded]:
         )
     if path is not None and not path.exists():
         raise UsageError(f"{path}: there is no such file or folder")
-    return _read(name, path)
+    return _only(_read(name, path), name, only) if only else _read(name, path)
+
+
+def _only(found: Iterator[Loaded], name: str, only: Collection[str]) -> Iterator[Loaded]:
+    missing = set(only)
+    for loaded in found:
+        if loaded.history.id in only:
+            missing.discard(loaded.history.id)
+            yield loaded
+    if missing:
+        raise UsageError(f"{name} has no history {min(missing)!r} here")
 
 
 def _read(name: str, path: Path | None) -> Iterator[Loaded]:

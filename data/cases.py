@@ -1,6 +1,6 @@
 """Turns a benchmark, or files of the user's own, into histories with the questions to ask, one history at a time."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from random import Random
@@ -120,20 +120,46 @@ def bench_cases(  # noqa: PLR0913
     seed: int = 0,
     encoder: str = "static",
     memories: Path | None = None,
+    only: Collection[str] = (),
 ) -> Cases:
     """The questions of a split of a benchmark, or as many of them chosen by chance.
 
-    The files are read once for it, so that one that is damaged is found before anything is asked. With `memories`, the
-    histories are asked in the memories of that folder, with all that is noted of their turns there.
+    The files are read for it first, so that one that is damaged is found before anything is asked. With `memories`, the
+    histories are asked in the memories of that folder, with all that is noted of their turns there; only those that are
+    asked need one. `only` keeps those of the chosen questions that are about these histories.
 
     Raises:
-        UsageError: no question has that split, or from `open_benchmark`.
+        UsageError: no question has that split, none is about those histories, or from `open_benchmark`.
         DataError: from the readers.
     """
+    told = _drawn(name, path, (split, limit, seed), only)
+    chosen = {(history, question.id) for history, _, question in told}
+    asked = {history for history, _ in chosen}
+    if memories:
+        noted = {
+            loaded.history.id: _remembered(loaded.history, memories) for loaded in open_benchmark(name, path, asked)
+        }
+        told = [(history, noted[history].fingerprint, question) for history, _, question in told]
+
+    def read() -> Iterator[Case]:
+        for loaded in open_benchmark(name, path):
+            some = tuple(one for one in loaded.questions if (loaded.history.id, one.id) in chosen)
+            if some:
+                store = _remembered(loaded.history, memories) if memories else Store.of(loaded.history, encoder)
+                yield Case(loaded.history.id, store, some, loaded.problems)
+
+    return Cases.of(told, encoder, read)
+
+
+def _drawn(
+    name: str, path: Path | None, which: tuple[str, int | None, int], only: Collection[str]
+) -> list[tuple[str, str, Question]]:
+    """History, hash of its turns, and question, for each that is chosen."""
+    split, limit, seed = which
     told = [
         (loaded.history.id, content, question)
         for loaded in open_benchmark(name, path)
-        for content in [_content(loaded.history, memories)]
+        for content in [sha256("\n".join(turn.id for turn in loaded.history.turns).encode()).hexdigest()]
         for question in loaded.questions
         if split in ("all", question.split)
     ]
@@ -141,16 +167,13 @@ def bench_cases(  # noqa: PLR0913
         raise UsageError(f"no question of {name} has the split {split!r}; use --split all")
     if limit is not None and limit < len(told):
         told = [told[at] for at in sorted(Random(seed).sample(range(len(told)), limit))]
-    chosen = {(history, question.id) for history, _, question in told}
-
-    def read() -> Iterator[Case]:
-        for loaded in open_benchmark(name, path):
-            some = tuple(one for one in loaded.questions if (loaded.history.id, one.id) in chosen)
-            if some:
-                store = _remembered(loaded.history, memories) or Store.of(loaded.history, encoder)
-                yield Case(loaded.history.id, store, some, loaded.problems)
-
-    return Cases.of(told, encoder, read)
+    if only:
+        told = [one for one in told if one[0] in only]
+        if not told:
+            raise UsageError(
+                f"no chosen question is about {', '.join(sorted(only))}; raise --limit, or leave out --only"
+            )
+    return told
 
 
 def labelled_cases(
@@ -175,11 +198,5 @@ def labelled_cases(
     return tuple(cases)
 
 
-def _content(history: History, memories: Path | None) -> str:
-    """A hash of what a history holds, and of what is noted of it."""
-    store = _remembered(history, memories)
-    return store.fingerprint if store else sha256("\n".join(turn.id for turn in history.turns).encode()).hexdigest()
-
-
-def _remembered(history: History, memories: Path | None) -> Store | None:
-    return memory_of_history(memories, history, create=False).store if memories else None
+def _remembered(history: History, memories: Path) -> Store:
+    return memory_of_history(memories, history, create=False).store

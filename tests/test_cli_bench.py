@@ -122,6 +122,18 @@ def test_some_questions_are_chosen_by_chance_and_the_same_each_time(run, hotpots
     assert ids[0] == ids[1] and len(ids[0]) == 2
 
 
+def test_of_a_draw_only_the_questions_about_some_histories_are_asked(run, hotpots, script):
+    script(answer_question={"sources": ["c1"], "answer": "Norway"})
+    code, _, err = run("eval", *hotpots, "--only", "h2", "--only", "h0", "--out", "rows.jsonl")
+    assert code == 0 and [row.id for row in read_report(Path("rows.jsonl")).rows] == ["h0", "h2"], err
+    found = as_json(run("eval", "research", *hotpots, "--only", "h1", "--rounds", "1", "-k", "1", "--json"))
+    assert {row["history"] for row in found["rows"]} == {"h1"}
+    code, _, err = run("eval", *hotpots, "--only", "h9")
+    assert code == 2 and "no chosen question is about h9; raise --limit, or leave out --only" in err
+    code, _, err = run("eval", "--only", "h9")
+    assert code == 2 and "--only names histories of a benchmark" in err
+
+
 def test_as_many_questions_as_asked_for_where_histories_use_the_same_ids(run, script):
     for name in ("a", "b", "c"):
         session = {"id": name, "turns": [{"id": "t", "speaker": "Ann", "text": "The door is open."}]}

@@ -96,6 +96,21 @@ def test_memorize_a_benchmark_makes_a_memory_for_each_history(run, script):
     assert [one["done"] for one in done.values()] == [3, 3] and len(list(Path("all").iterdir())) == 2
 
 
+def test_some_histories_of_a_benchmark_are_filed_and_asked_without_the_others(run, script):
+    script(answer_question={"sources": [], "answer": "Zeta1"})
+    for name in ("one", "two"):
+        write_sessions(f"{name}.sessions.jsonl", talks(3).model_copy(update={"id": name}))
+        Path(f"{name}.questions.jsonl").write_text('{"id": "q", "text": "Zeta1?", "answer": "Zeta1"}\n')
+    bench = ["--bench", "sessions", "--data", ".", "--memories", "all", "--only", "two"]
+    assert list(as_json(run("memorize", *bench, "--json"))) == ["two"]
+    assert [path.name for path in Path("all").iterdir()] == ["two"]
+    assert as_json(run("eval", *bench, "--system", "memos", "--json"))["n"] == 1
+    code, _, err = run("memorize", "--bench", "sessions", "--data", ".", "--only", "three")
+    assert code == 2 and "sessions has no history 'three' here" in err
+    code, _, err = run("memorize", "--memory", "m", "--only", "two")
+    assert code == 2 and "--only names histories of a benchmark" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
