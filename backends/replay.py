@@ -129,10 +129,11 @@ class ReplayCache(Cache):
 
     def close(self) -> None:
         """Close the file; a later reply opens it again."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):  # a full disk was reported when the reply could not be kept
-                self._file.close()
-            self._file = None
+        with self._write_lock:  # a thread that is left behind may be writing
+            if self._file is not None:
+                with contextlib.suppress(OSError):  # a full disk was reported when the reply could not be kept
+                    self._file.close()
+                self._file = None
 
 
 def _kept(value: Any) -> Usage:

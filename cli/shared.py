@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
 
 __all__ = [
     "CONFIG",
@@ -42,7 +43,22 @@ EPILOG = (
     "5 compiled but not published, 6 budget used up or backend out, 130 interrupted (the same command goes on)."
 )
 CONFIG, RUNS, MEMORY = Path("stitchjam.toml"), Path(".stitchjam/runs"), Path(".stitchjam/memory")
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, epilog=EPILOG)
+
+
+class _Interruptible(TyperGroup):
+    """Ends with 130 on Ctrl-C wherever it comes; by itself, typer would end with 1, which is said to mean failed."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            say("stopped")
+            os._exit(130)  # as in data/console.py
+
+
+app = typer.Typer(
+    cls=_Interruptible, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, epilog=EPILOG
+)
 
 Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
 Config = Annotated[Path, typer.Option(help="Which model answers which step.")]

@@ -407,10 +407,17 @@ def test_an_interrupt_says_that_the_same_command_goes_on(command, threads):
     lines = [process.stderr.readline(), process.stderr.readline()]  # it is in the middle of the run
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and out == "" and "Traceback" not in err, lines
+    assert (process.returncode, out) == (130, "") and "Traceback" not in err, (lines, err)
     # Other threads may still finish a line after it.
     assert "stopped; replies so far are kept, and the same command goes on from here" in err.splitlines()
     assert not Path("artifacts/answerer").exists()
+
+
+def test_an_interrupt_before_any_work_ends_with_130_too():
+    code = "from stitchjam.data import sample\ndef load_data(*_, **__): raise KeyboardInterrupt\nsample.load_data = load_data"
+    process = stitchjam("ask", "Who?", code=code)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "") and "Traceback" not in err and "stopped" in err, err
 
 
 @pytest.mark.parametrize("as_json", [[], ["--json"]])
