@@ -414,7 +414,12 @@ def test_an_interrupt_says_that_the_same_command_goes_on(command, threads):
 
 
 def test_an_interrupt_before_any_work_ends_with_130_too():
-    code = "from stitchjam.data import sample\ndef load_data(*_, **__): raise KeyboardInterrupt\nsample.load_data = load_data"
+    code = """
+    from stitchjam.data import sample
+    def load_data(*_, **__):
+        raise KeyboardInterrupt
+    sample.load_data = load_data
+    """
     process = stitchjam("ask", "Who?", code=code)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "") and "Traceback" not in err and "stopped" in err, err
