@@ -191,7 +191,8 @@ class Context(Record):
     """What research found for a request: claims with their spans, and how it came to be.
 
     `browsed` lists session ids that were really opened; `failures` lists steps whose answer could not be used;
-    `dropped` counts claims without support that were left out. `gists` say what the topics of the claims are about;
+    `dropped` counts claims without support that were left out, `replaced` those that said what their evidence does not,
+    and gave way to its words. `gists` say what the topics of the claims are about;
     they help to read the claims and are no evidence. `evidence` are the verbatim words that were found, by the labels
     e1, e2 ... that the rounds speak of; claims rest on some of them.
     """
@@ -205,6 +206,7 @@ class Context(Record):
     browsed: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
     dropped: int = 0
+    replaced: int = 0
     gists: tuple[str, ...] = ()
     evidence: tuple[Claim, ...] = ()
 

@@ -33,6 +33,7 @@ def research_json(context: Context, store: Store, answer: Answer | None = None) 
         ],
         "stop": context.stop,
         "dropped": context.dropped,
+        "replaced": context.replaced,
         "browsed": list(context.browsed),
         "failures": list(context.failures),
     }
@@ -83,7 +84,8 @@ def research_lines(value: Mapping[str, Any]) -> list[str]:
         said = f"{one_line(one['text'])[:_TEXT]} " if one["text"] != one["quote"] else ""
         lines.append(f"  {'*' if one['cited'] else '-'} {said}<- {one['label'] or 'its turn'} {_quoted(one)}")
     dropped = f", {value['dropped']} dropped since nothing supports them" if value["dropped"] else ""
-    lines.append(f"stopped: {value['stop']}; {len(value['browsed'])} sessions read{dropped}")
+    replaced = f", {value['replaced']} replaced by what was said" if value["replaced"] else ""
+    lines.append(f"stopped: {value['stop']}; {len(value['browsed'])} sessions read{dropped}{replaced}")
     lines += [f"could not be used: {failure}" for failure in value["failures"]]
     if value["answer"]:
         lines.append(f"answer: {value['answer']['text']}")

@@ -6,16 +6,31 @@ from stitchjam.data.records import Claim, Span, Turn
 from stitchjam.data.text import escape, one_line
 from stitchjam.data.tokens import count_tokens, truncate
 
-__all__ = ["NOTHING", "claim_line", "clip", "gist_line", "quoted", "quoted_line", "within"]
+__all__ = ["NOTHING", "claim_line", "clip", "clip_near", "gist_line", "quoted", "quoted_line", "within"]
 
 NOTHING = "(nothing)"
 _LONGEST_NAME = 60
+_SHORT = 3  # letters of a word that says little
 
 
 def clip(text: str, characters: int) -> str:
     """One line of at most so many characters."""
     text = _safe(text)
     return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"
+
+
+def clip_near(text: str, words: str, characters: int) -> str:
+    """One line of at most so many characters: of a long text the part around the rarest of some words."""
+    if len(text) > characters:
+        lower = text.lower()
+        found = [
+            (lower.count(word), word) for word in set(words.lower().split()) if len(word) > _SHORT and word in lower
+        ]
+        at = lower.index(min(found)[1]) if found else 0
+        if at > characters // 2:
+            start = text.rfind(" ", 0, at - characters // 4) + 1
+            return clip(f"…{text[start : start + 2 * characters]}", characters)
+    return clip(text, characters)
 
 
 def quoted_line(label: str, speaker: str, text: str) -> str:

@@ -18,6 +18,7 @@ NONE = "none"
 _LONGEST_QUERY, _LONGEST_TARGET, _LONGEST_WHERE = 120, 120, 60
 _BARE_LABEL = re.compile(r"[cefist]\d{1,3}")
 _LABEL = re.compile(r"^\W*([a-z])\s?(\d{1,3})\b")
+_ALONE = re.compile(r"^\W*[a-z]\s?\d{1,3}(?:[^\w\s/-]|\s[^/]*$|$)")  # a label, perhaps with more behind it, but no path
 
 
 def _label(value: Any) -> Any:
@@ -31,9 +32,9 @@ def _label(value: Any) -> Any:
 
 
 def _target(value: Any) -> Any:
-    """Like a label, but text that is none stays as it is, for it may be a path."""
+    """Like a label, but text that is none stays as it is, for it may be a path: "f1-race/plans" is no f1."""
     label = _label(value)
-    if not isinstance(value, str) or label != NONE:
+    if not isinstance(value, str) or (label != NONE and _ALONE.match(value.strip().lower())):
         return label
     text = " ".join(value.encode("utf-8", "replace").decode("utf-8").split())
     return text[:_LONGEST_TARGET] if text.strip(" ./`\"'").lower() not in ("", NONE, "null", "n/a") else NONE
@@ -55,10 +56,12 @@ def _query(value: Any) -> Any:
 
 
 def _where(value: Any) -> Any:
-    """Null is everywhere, a list is its items; what is too long is cut, for labels and dates are short."""
+    """Null is everywhere, a list is its items; what is too long is cut behind a word: no day becomes a month."""
     if isinstance(value, list):
         value = ", ".join(map(str, value))
-    return "" if value is None else value[:_LONGEST_WHERE] if isinstance(value, str) else value
+    if value is None or not isinstance(value, str):
+        return value or ""
+    return value if len(value) <= _LONGEST_WHERE else value[:_LONGEST_WHERE].rpartition(" ")[0]
 
 
 # A pointer to a line that the prompt shows as c1, e2, t3 ... Labels are dynamic, so they are no Literal: the reply is

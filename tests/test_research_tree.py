@@ -149,7 +149,12 @@ def test_a_search_can_be_limited_to_speaker_folder_and_period(filed):
         ("2026-02-28", ("2026-02-28", "2026-03-01")),
         ("2026-01 to 2026-02", ("2026-01-01", "2026-03-01")),
         ("2026-13-45", ("", "")),
-        ("2026-05 to 2026-01", ("", "")),
+        ("2026-05 to 2026-01", ("2026-01-01", "2026-06-01")),
+        ("after 2026-03", ("2026-04-01", "")),
+        ("since 2026-03", ("2026-03-01", "")),
+        ("before 2026-03", ("", "2026-03-01")),
+        ("until 2026-03-05", ("", "2026-03-06")),
+        ("from 2026-3-2 to 2026-3-4", ("2026-03-02", "2026-03-05")),
         ("9999-12-31", ("", "")),
         ("soon", ("", "")),
     ],
@@ -157,6 +162,16 @@ def test_a_search_can_be_limited_to_speaker_folder_and_period(filed):
 def test_periods_are_read_as_days_months_or_years(filed, where, period):
     place = ResearchState(filed, "q").places.place(where)
     assert (place.where.after, place.where.before) == period if place.where else period == ("", "")
+
+
+def test_filters_can_be_named_in_words(filed):
+    state = ResearchState(filed, "Zeta7")
+    label, folder_id = next(iter(state.places.folders.items()))
+    path = paths_of(filed.tree).folders[folder_id]
+    place = state.places.place(f"speaker mira in {path}")
+    assert place.where == Filter(speakers=["Mira"], folders=[folder_id]) and place.called == f"{label}, s1"
+    assert not place.unknown
+    assert state.places.place("Bob, 2026-13").unknown == ("Bob", "2026-13")
 
 
 def test_a_filter_that_leaves_nothing_hides_nothing(filed):
@@ -245,6 +260,17 @@ def test_every_page_of_a_long_source_can_be_read():
     assert run(state, action("browse", "c1"), reader=read)[0].startswith("c1 is read to the end")
 
 
+def test_a_long_source_that_is_read_in_part_is_found_again_by_a_word_on_another_page():
+    store = needle_store(at_end=True)
+    state = ResearchState(store, "hall")
+    state.add_candidates(store.search_sessions("sails at nine", k=1))
+    run(state, action("browse", "c1", query="boat"), reader={"lines": []})
+    run(state, action("search", query="needle mast"))
+    assert "not read" in state.show_candidates(unread_only=True) and "needle" in state.show_candidates(unread_only=True)
+    (observation,) = run(state, action("browse", "c1", query="needle mast"), reader={"lines": ["t1"]})
+    assert observation.startswith("found e1")
+
+
 # -- the loop
 
 
@@ -288,7 +314,20 @@ def test_evidence_is_kept_with_the_context_by_its_labels(filed):
 
 def test_a_number_that_no_one_said_gives_way_to_the_words_that_were_said(filed):
     context = research(filed, compose_context={"claims": [{"entry": "e1", "claim": "The number is Zeta4711."}]})
-    assert context.dropped == 1 and context.claims[0].text == context.claims[0].quote
+    assert (context.dropped, context.replaced) == (0, 1) and context.claims[0].text == context.claims[0].quote
+
+
+def test_a_name_that_no_one_said_gives_way_to_the_words_that_were_said(filed):
+    line = {"entry": "e1", "claim": "Then the number was told in Paris."}
+    context = research(filed, compose_context={"claims": [line]})
+    assert (context.dropped, context.replaced) == (0, 1) and context.claims[0].text == context.claims[0].quote
+
+
+def test_several_claims_on_one_piece_of_evidence_are_all_kept(filed):
+    told = ["It is so.", "It has a number.", "It is so."]
+    context = research(filed, compose_context={"claims": [{"entry": "e1", "claim": one} for one in told]})
+    assert [claim.text for claim in context.claims] == told[:2] and len(context.turn_ids) == 1
+    assert (context.dropped, context.replaced) == (0, 0)
 
 
 @pytest.mark.parametrize("switch", [{"tree": False}, {"filters": False}, {"ranking": "bm25"}, {"ranking": "dense"}])

@@ -107,6 +107,14 @@ def test_actions_beyond_the_limit_are_not_done_and_can_be_asked_again():
     assert run(state, browse("c2")) == ["found e2"]
 
 
+def test_a_label_that_was_asked_for_before_it_was_there_is_read_once_it_is():
+    state = opened(["red boat"], ["the hall"])
+    assert run(state, browse("c2", "keys"))[0].startswith("there is no candidate 'c2'")
+    assert run(state, browse("c2", "keys"))[0].startswith("tried before")
+    run(state, search("hall"))
+    assert run(state, browse("c2", "keys")) == ["found e1"]
+
+
 def test_a_repeat_takes_no_place_of_another_action():
     state = opened(["boat one"], ["boat two"])
     run(state, search("one"), search("one"))

@@ -4,9 +4,8 @@ Text of a model is only ever compared with names that are known. What is not amo
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
 from difflib import get_close_matches
 from functools import cached_property
 
@@ -17,15 +16,18 @@ from stitchjam.data.tree.grow import Folder, Tree
 from stitchjam.data.tree.paths import Paths, name_of, paths_of
 from stitchjam.data.tree.readme import period_of
 from stitchjam.data.tree.records import Readme
+from stitchjam.programs.jam.periods import period_in
 from stitchjam.programs.render import NOTHING, clip
 
 __all__ = ["Place", "Places"]
 
 _FOLDERS, _ABOUT, _SPEAKERS, _LABELS = 8, 130, 6, 4
 _FACET: dict[Facet, str] = {"scope": "topic", "event": "what is done", "entity": "kind of thing"}
-_NAMED = re.compile(r"\b([a-z])(\d{1,3})\b")
-_DAY = re.compile(r"\b(\d{4})(?:-(\d\d)(?:-(\d\d))?)?\b")
-_DECEMBER = 12
+_LABEL = re.compile(r"[a-z]\d{1,3}")
+# Words in a filter that say nothing of where.
+_IDLE = frozenset(
+    "and by folder for from in kind of on only session sessions speaker speakers the thing to topic where with".split()
+) | {"none", "all", "any", "everywhere"}
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,12 @@ class Places:
 
     def __post_init__(self) -> None:
         if self.grown is not None:
-            self.add_folders(self.grown.ranked(self.grown.root)[:_FOLDERS])
+            with self.grown.lock:
+                self.add_folders(self.grown.ranked(self.grown.root)[:_FOLDERS])
 
     @cached_property
     def grown(self) -> Tree | None:
-        """The tree, as it stands when the run begins; None where there is none, or it is not shown."""
+        """The tree, which may grow during the run; None where there is none, or it is not shown."""
         found = self.store.tree if self.tree else None
         return found if found is not None and found.size else None
 
@@ -114,33 +117,50 @@ class Places:
         return found if kind == "session" else ""
 
     def nearest(self, target: str) -> str:
-        """The label and path of the folder, or the path of the session, that is called most like a path."""
+        """The path of the folder, with its label, or of the session, that is called most like a path."""
+        if _LABEL.fullmatch(target):
+            return ""
         known = [path for path in (*self.paths.folders.values(), *self.paths.sessions.values()) if path]
         near = get_close_matches(target.casefold()[:200], known[:2_000], n=1, cutoff=0.4)
-        return f"{near[0]!r}" if near else ""
+        folder = self.folder(near[0]) if near else None
+        return f"{near[0]!r}" + (f", {self.add_folders([folder])[0]}" if folder else "") if near else ""
+
+    @property
+    def closed(self) -> list[str]:
+        """Labels of the folders that were not opened."""
+        return [label for label, folder in self.folders.items() if folder not in self.opened]
 
     def place(self, where: str) -> Place:
-        """What the words of a filter mean; unknown labels are told, and leave the others."""
+        """What the words of a filter mean, by label or by name; what means nothing is told, and leaves the others."""
         if not where.strip() or not self.filters:
             return Place(None, "")
+        after, before, rest = period_in(where)
         fields: dict[str, list[str]] = {}
-        called, unknown = [], []
-        for letter, number in _NAMED.findall(where.lower()):
-            label = f"{letter}{int(number)}"
-            if label in self.folders:
-                fields.setdefault("folders", []).append(self.folders[label])
-                called.append(label)
-            elif label in self._choices:
-                name, value, _ = self._choices[label]
+        called = []
+        for label, name, value, reads in self._named():
+            without = _without(rest, label) or _without(rest, reads)
+            if without is not None:
+                rest = without
                 fields.setdefault(name, []).append(value)
                 called.append(label)
-            else:
-                unknown.append(label)
-        after, before = _period(where)
-        called += [f"{after} to {before}"] if after else []
+        unknown = tuple(word for word in re.findall(r"[\w./'-]+", rest) if word.lower() not in _IDLE)
+        if after or before:
+            called.append(
+                f"{after} to {before}" if after and before else f"from {after}" if after else f"before {before}"
+            )
         if not called:
-            return Place(None, "", tuple(unknown))
-        return Place(Filter.of(**fields, after=after, before=before), ", ".join(called), tuple(unknown))
+            return Place(None, "", unknown)
+        return Place(Filter.of(**fields, after=after, before=before), ", ".join(called), unknown)
+
+    def _named(self) -> Iterator[tuple[str, str, str, str]]:
+        """Label, field of `Filter`, value there, and name of each choice; paths before names, long ones first."""
+        for label, folder_id in self.folders.items():
+            if folder := self.folder(label):
+                yield label, "folders", folder_id, self.paths.folders.get(folder_id, "")
+                yield label, "folders", folder_id, name_of(self.grown, folder) if self.grown else ""
+        choices = sorted(self._choices.items(), key=lambda one: -len(one[1][2]))
+        for label, (name, value, reads) in choices:
+            yield label, name, value, reads.partition(": ")[2] or reads.removeprefix("speaker ")
 
     def show_filters(self) -> str:
         """What a search can be limited to, a line each."""
@@ -150,9 +170,8 @@ class Places:
         """Folders that were not opened, or those of some labels: name, period, how many sessions, what is in them."""
         if self.grown is None:
             return NOTHING
-        closed = [label for label, one in self.folders.items() if one not in self.opened]
         with self.grown.lock:
-            lines = [self._line(label) for label in (closed[-_FOLDERS:] if among is None else among)]
+            lines = [self._line(label) for label in (self.closed[-_FOLDERS:] if among is None else among)]
         return "\n".join(filter(None, lines)) or NOTHING
 
     def _line(self, label: str) -> str:
@@ -170,32 +189,7 @@ class Places:
         return " | ".join([label, *filter(None, parts)])
 
 
-def _period(where: str) -> tuple[str, str]:
-    """From the first date of a text up to the end of the last one, as `Filter` wants them; "" and "" for none."""
-    found = [match for match in _DAY.finditer(where) if _begin(match) is not None]
-    if not found:
-        return "", ""
-    first, last = _begin(found[0]), _end(found[-1])
-    if first is None or last is None or last <= first:
-        return "", ""
-    return first.isoformat(), last.isoformat()
-
-
-def _begin(match: re.Match[str]) -> date | None:
-    try:
-        return date(int(match[1]), int(match[2] or 1), int(match[3] or 1))
-    except ValueError:
-        return None
-
-
-def _end(match: re.Match[str]) -> date | None:
-    """The day after a day, a month or a year."""
-    begin = _begin(match)
-    try:
-        if begin is None or match[3]:
-            return begin and begin + timedelta(days=1)
-        if match[2]:
-            return date(begin.year + begin.month // _DECEMBER, begin.month % _DECEMBER + 1, 1)
-        return date(begin.year + 1, 1, 1)
-    except (ValueError, OverflowError):
-        return None
+def _without(text: str, name: str) -> str | None:
+    """A text without the words of a name; None when they do not stand in it."""
+    found = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) if name.strip() else None
+    return f"{text[: found.start()]} {text[found.end() :]}" if found else None

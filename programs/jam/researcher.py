@@ -4,15 +4,15 @@ Differences from the paper, on purpose: evidence is a ledger of verbatim turns i
 verdict "sufficient" is computed from small answers, and provenance is copied from the turns that were really opened.
 """
 
-import re
 from typing import Any, Literal, NamedTuple, get_args
 
 import dspy
 
 from stitchjam.data.errors import UsageError
 from stitchjam.data.index.ranking import DENSE, LEXICAL, Weights
-from stitchjam.data.records import Claim, Context, Effort, Round, StopReason
+from stitchjam.data.records import Context, Effort, Round, StopReason
 from stitchjam.data.store import Store
+from stitchjam.programs.jam.composing import Composed, composed
 from stitchjam.programs.jam.places import Places
 from stitchjam.programs.jam.state import UNUSABLE, ResearchState
 from stitchjam.programs.jam.tools import Search, act, besides, moves
@@ -118,21 +118,13 @@ class Researcher(Program):
             are in `context.failures`.
 
         Raises:
-            ModelOutputError: the first plan could not be used, so there was no research.
             BackendError: the endpoint failed.
         """
         state = ResearchState(store, question, Places(store, question, self.tree, self.filters))
         search = Search(self.limits.k, RANKINGS[self.ranking])
         state.add_candidates(store.search_sessions(question, search.k, weights=search.weights))
-        plan = self.plan_first(
-            overview=state.show_overview(),
-            filters=state.places.show_filters(),
-            candidates=state.show_candidates(),
-            question=question,
-        ).reply
-        state.set_needs(plan.needs)
         rounds: list[Round] = []
-        actions: list[Action] | None = moves(plan.actions, state) if plan.actions or state.unread else None
+        actions = self._first_actions(state)
         while actions is not None and len(rounds) < self.limits.rounds:
             rounds.append(self._round(state, actions, search))
             if watch := dspy.settings.get("watch"):
@@ -141,12 +133,30 @@ class Researcher(Program):
             actions = None if last else self._next_actions(state, len(rounds))
         return dspy.Prediction(context=self._compose(state, tuple(rounds)))
 
+    def _first_actions(self, state: ResearchState) -> list[Action] | None:
+        """What to do first; None when there is nothing to do. Without a plan, what the question found is read."""
+        planned: list[Action] = []
+        try:
+            plan = self.plan_first(
+                overview=state.show_overview(),
+                filters=state.places.show_filters(),
+                candidates=state.show_candidates(),
+                question=state.question,
+            ).reply
+            state.set_needs(plan.needs)
+            planned = plan.actions
+        except UNUSABLE as error:
+            state.fail("plan_first", error)
+            state.set_needs(())
+            planned = [Action(tool="browse", target=label, query="") for label in state.unread]
+        return moves(planned, state) if planned or state.unread else None
+
     def _round(self, state: ResearchState, actions: list[Action], search: Search) -> Round:
-        most, before = self.limits.actions, len(state.browsed)
+        most, before, pages = self.limits.actions, len(state.browsed), state.pages
         state.found.clear()
         done = act(actions, state, self.browse_source, most, search)
-        if not any(action.tool == "browse" for action in actions[:most]):
-            more = besides(state, most - len(actions))
+        if state.pages == pages:
+            more = besides(state, most - sum(one.outcome not in ("repeated", "beyond") for one in done))
             done += act(more, state, self.browse_source, len(more), search)
         self._judge(state)
         return Round(
@@ -158,12 +168,15 @@ class Researcher(Program):
         )
 
     def _judge(self, state: ResearchState) -> None:
-        """Ask, for each open need, which evidence covers it; only when there is new evidence."""
-        if len(state.evidence) == state.judged:
-            return
-        # An open need was judged against the older evidence before, so the new comes first when not all can be shown.
-        shown = state.shown_evidence(first=list(state.evidence)[state.judged :])
-        state.judged = len(state.evidence)
+        """Ask, for each open need, which evidence covers it; only when there is new evidence, until all was shown."""
+        while state.missing and (new := [label for label in state.evidence if label not in state.judged]):
+            # An open need was judged against the older evidence before, so the new comes first when not all is shown.
+            shown = state.shown_evidence(first=new)
+            state.judged.update(shown)
+            self._cover(state, shown)
+
+    def _cover(self, state: ResearchState, shown: dict[str, str]) -> None:
+        """Ask, for each open need, which of the evidence shown covers it."""
         evidence = "\n".join(shown.values())
 
         def covering(need: str) -> str | Exception:
@@ -198,46 +211,40 @@ class Researcher(Program):
         return moves(planned, state) if planned else None
 
     def _compose(self, state: ResearchState, rounds: tuple[Round, ...]) -> Context:
-        claims, dropped = self._claims(state)
+        found = self._claims(state)
         return Context(
             request=state.question,
-            claims=tuple(claims),
+            claims=tuple(found.claims),
             stop=self._stop_reason(state, len(rounds)),
             needs=state.needs,
             covered=tuple(need in state.covered for need in state.needs),
             rounds=rounds,
             browsed=state.browsed,
             failures=tuple(state.failures),
-            dropped=dropped,
+            dropped=found.dropped,
+            replaced=found.replaced,
             evidence=tuple(state.evidence.values()),
         )
 
-    def _claims(self, state: ResearchState) -> tuple[list[Claim], int]:
-        """Composed claims with the quote and span of their evidence, and how many had none and were dropped.
+    def _claims(self, state: ResearchState) -> Composed:
+        """Composed claims with the quote and span of their evidence.
 
         When the composer fails, the evidence itself is still verbatim and supported, and is handed back as it is.
         """
         shown = state.shown_evidence()
         if not shown:
-            return [], 0
+            return Composed([])
         try:
             evidence = "\n".join(shown.values())
             lines = self.compose_context(evidence=evidence, question=state.question).reply.claims
         except UNUSABLE as error:
             state.fail("compose_context", error)
-            return state.in_time_order(list(state.evidence.values())), 0
-        supported = {line.entry: line for line in reversed(lines) if line.entry in shown}
-        dropped = sum(line.entry not in shown for line in lines)
-        if lines and not supported:
+            return Composed(state.in_time_order(list(state.evidence.values())))
+        found = composed(lines, shown, state)
+        if lines and not found.claims:
             state.fail("compose_context", "none of its claims names evidence")
-            return state.in_time_order(list(state.evidence.values())), dropped
-        claims = []
-        for entry, line in supported.items():
-            claim = state.evidence[entry]
-            told = line.claim if _numbers(line.claim) <= _numbers(f"{claim.quote} {claim.time}", state.question) else ""
-            claims.append(claim.model_copy(update={"text": told or claim.quote}))
-            dropped += not told  # a number that no one said; the words that were said stand in its place
-        return state.in_time_order(claims), dropped
+            return found._replace(claims=state.in_time_order(list(state.evidence.values())))
+        return found
 
     def _stop_reason(self, state: ResearchState, rounds: int) -> StopReason:
         if state.sufficient:
@@ -245,8 +252,3 @@ class Researcher(Program):
         if any(failure.startswith("plan_next:") for failure in state.failures):
             return "failed"
         return "rounds" if rounds == self.limits.rounds else "nothing_more"
-
-
-def _numbers(*texts: str) -> set[str]:
-    """The numbers in texts, without leading zeros."""
-    return {number.lstrip("0") for text in texts for number in re.findall(r"\d+", text)}

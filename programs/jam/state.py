@@ -11,14 +11,14 @@ from dspy.utils.exceptions import AdapterParseError
 from stitchjam.data.errors import ModelOutputError
 from stitchjam.data.index.terms import terms
 from stitchjam.data.passages import Passage
-from stitchjam.data.records import Claim, Session
+from stitchjam.data.records import Claim, Session, Turn
 from stitchjam.data.store import SessionHit, Store
 from stitchjam.data.text import normalise, one_line
 from stitchjam.data.tokens import truncate
 from stitchjam.data.tree.readme import memo_line
 from stitchjam.data.tree.records import Readme
 from stitchjam.programs.jam.places import Places
-from stitchjam.programs.render import NOTHING, claim_line, clip, quoted, within
+from stitchjam.programs.render import NOTHING, claim_line, clip, clip_near, quoted, within
 
 __all__ = ["ResearchState", "UNUSABLE"]
 
@@ -45,13 +45,15 @@ class ResearchState:
     evidence: dict[str, Claim] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     covered: dict[str, str] = field(default_factory=dict)
-    judged: int = 0
+    judged: set[str] = field(default_factory=set)
     pages_read: dict[str, set[int]] = field(default_factory=dict)
     paged: dict[str, list[tuple[Passage, ...]]] = field(default_factory=dict)
     requests: dict[str, set[str]] = field(default_factory=dict)
     searched: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
+    sought: dict[str, str] = field(default_factory=dict)  # label of a candidate -> words by which it was found last
     found: dict[str, str] = field(default_factory=dict)  # in this round: label of a candidate -> words of the search
     tried: dict[str, str] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)  # of what was tried: it named nothing that was there then
     failures: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -64,12 +66,18 @@ class ResearchState:
             distinct.setdefault(normalise(need) or need, need)
         self.needs = tuple(distinct.values()) or (self.question,)
 
-    def add_candidates(self, hits: Iterable[SessionHit]) -> list[str]:
-        """Label new sessions; returns their labels."""
-        known = {hit.session.id for hit in self.candidates.values()}
-        fresh = [hit for hit in hits if hit.session.id not in known]
+    def add_candidates(self, hits: Iterable[SessionHit], words: str = "") -> list[str]:
+        """Label sessions found by some words; returns the new labels. A known one shows why it was found now."""
+        known, fresh = {hit.session.id: label for label, hit in self.candidates.items()}, []
+        for hit in hits:
+            if hit.session.id not in known:
+                fresh.append(hit)
+            elif hit.best:
+                self.candidates[known[hit.session.id]] = hit
+                self.sought[known[hit.session.id]] = words
         labels = [f"c{len(self.candidates) + number}" for number in range(1, len(fresh) + 1)]
         self.candidates |= dict(zip(labels, fresh, strict=True))
+        self.sought |= dict.fromkeys(labels, words)
         return labels
 
     def label_of(self, session_id: str) -> str:
@@ -108,13 +116,39 @@ class ResearchState:
         """Labels of the candidates that were not opened, in the order they were found."""
         return [label for label, hit in self.candidates.items() if hit.session.id not in self.pages_read]
 
+    @property
+    def unfinished(self) -> list[str]:
+        """Labels of the candidates that were not read to the end, in the order they were found."""
+        return [label for label, hit in self.candidates.items() if self.pages_left(hit.session.id)]
+
+    def pages_left(self, session_id: str) -> int:
+        """How many pages of a session were not read; 1 for one that was not opened, however long it is."""
+        read = self.pages_read.get(session_id)
+        return 1 if read is None else max(0, len(self.paged.get(session_id, ())) - len(read))
+
+    @property
+    def finished(self) -> tuple[str, ...]:
+        """Ids of the sessions that were read to the end."""
+        return tuple(session_id for session_id in self.pages_read if not self.pages_left(session_id))
+
     def overlap(self, need: str, entry: str) -> float:
         """Share of a need's content words that stand in the evidence, its speaker, or the turn before and after it."""
         wanted, claim = set(terms(need)), self.evidence[entry]
-        around = self.store.around(self.store.turn(claim.spans[0].turn_id), 1)
-        beside = (f"{near.speaker} {near.text}" for near in around if near.id != claim.spans[0].turn_id)
+        beside = (f"{near.speaker} {near.text}" for near in self.beside(claim))
         found = wanted.intersection(terms(" ".join([claim.speaker, claim.quote, *beside])))
         return len(found) / len(wanted) if wanted else 1.0
+
+    def beside(self, claim: Claim) -> tuple[Turn, ...]:
+        """The turn before that of a claim and the one after it; none when it was forgotten meanwhile."""
+        turn_id = claim.spans[0].turn_id
+        if not self.store.positions([turn_id]):
+            return ()
+        return tuple(near for near in self.store.around(self.store.turn(turn_id), 1) if near.id != turn_id)
+
+    @property
+    def pages(self) -> int:
+        """How many pages were read."""
+        return sum(map(len, self.pages_read.values()))
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -144,23 +178,32 @@ class ResearchState:
         return "\n".join(lines)
 
     def show_candidates(self, unread_only: bool = False) -> str:
-        """Candidate sessions with their best lines; the newest labels when there are too many."""
-        lines = [
-            self._candidate_line(label, hit)
-            for label, hit in self.candidates.items()
-            if not (unread_only and hit.session.id in self.pages_read)
-        ]
-        return "\n".join(lines[-_SHOWN_CANDIDATES:]) or NOTHING
+        """Candidate sessions with their best lines. When there are too many, the newest of those that were found by
+        words, and of those that lie in a folder that was opened, as many of each as there is room for.
+        """
+        labels = self.unfinished if unread_only else list(self.candidates)
+        found = [label for label in labels if self.candidates[label].best][::-1]
+        listed = [label for label in labels if not self.candidates[label].best][::-1]
+        half = max(_SHOWN_CANDIDATES // 2, _SHOWN_CANDIDATES - len(listed))
+        chosen = {*found[:half], *listed[: _SHOWN_CANDIDATES - len(found[:half])]}
+        lines = [self._candidate_line(label, self.candidates[label]) for label in labels if label in chosen]
+        return "\n".join(lines) or NOTHING
 
     def shown_evidence(self, first: Iterable[str] = ()) -> dict[str, str]:
         """Label -> line of the evidence that fits into a token budget, in order of labels.
 
-        When not all fits, the labels `first` go before those that cover a need, and these before older ones.
+        When not all fits, the labels `first` go before those that cover a need, and these before those that have more
+        of the words of a need, and these before older ones.
         """
-        order = list(dict.fromkeys([*first, *self.covered.values(), *self.evidence]))
+        order = list(dict.fromkeys([*first, *self.covered.values(), *self._by_likeness()]))
         lines = within((_evidence_line(label, self.evidence[label]) for label in order), _EVIDENCE_TOKENS)
         shown = dict(zip(order, lines, strict=False))
         return {label: shown[label] for label in self.evidence if label in shown}
+
+    def _by_likeness(self) -> list[str]:
+        return sorted(
+            self.evidence, key=lambda entry: -max((self.overlap(need, entry) for need in self.needs), default=0.0)
+        )
 
     def show_evidence(self) -> str:
         """The evidence, within a token budget."""
@@ -174,12 +217,15 @@ class ResearchState:
     def _candidate_line(self, label: str, hit: SessionHit) -> str:
         tree = self.places.grown
         memo = tree.memos.get(hit.session.id) if tree else None
-        best = " / ".join(f"{clip(turn.speaker, 40)}: {clip(turn.text, _SNIPPET)}" for turn in hit.best)
+        left = self.pages_left(hit.session.id) if hit.session.id in self.pages_read else 0
+        more = f"{left} page{'s' * (left != 1)} of it not read" if left else ""
+        words = self.sought.get(label) or self.question
+        parts = [f"{clip(turn.speaker, 40)}: {clip_near(turn.text, words, _SNIPPET)}" for turn in hit.best]
+        best = " / ".join(parts)
         if memo is None:
-            return f"{label} | {_date(hit.session)} | {best}"
+            return " | ".join(filter(None, (label, _date(hit.session), more, best)))
         # Best lines show why it was found; beside a memo one of them is enough.
-        one = f"{clip(hit.best[0].speaker, 40)}: {clip(hit.best[0].text, _SNIPPET)}" if hit.best else ""
-        return " | ".join(filter(None, (label, clip(memo_line(memo), _MEMO), one)))
+        return " | ".join(filter(None, (label, clip(memo_line(memo), _MEMO), more, *parts[:1])))
 
 
 def _evidence_line(label: str, claim: Claim) -> str:

@@ -88,15 +88,15 @@ def moves(actions: list[Action], state: ResearchState) -> list[Action]:
 def _meant(action: Action, state: ResearchState) -> Action:
     if action.target == NONE:
         return action
-    session = state.places.session(action.target)
-    if session:  # a path
-        hit = SessionHit(state.store.session(session), 0.0, ())
-        label = next(iter(state.add_candidates([hit])), "") or state.label_of(session)
-        return action.model_copy(update={"tool": "browse", "target": label})
     if action.target in state.candidates:
         return action.model_copy(update={"tool": "browse"})
     if action.tool != "search" and state.places.folder(action.target) is not None:
         return action.model_copy(update={"tool": "open"})
+    session = state.places.session(action.target)
+    if session in state.store.session_times:  # a path; the tree may be ahead of the store that is read
+        hit = SessionHit(state.store.session(session), 0.0, ())
+        label = next(iter(state.add_candidates([hit])), "") or state.label_of(session)
+        return action.model_copy(update={"tool": "browse", "target": label})
     return action
 
 
@@ -111,7 +111,7 @@ def act(
     left = most
     for action in actions:
         line = describe(action, state)
-        if line in state.tried:
+        if line in state.tried and not (line in state.refused and _is_there(action.target, state)):
             asked.append((line, (f"tried before; {_nearest(action.target, state)}", "repeated")))
         elif not left:
             asked.append((line, (f"not done: a round has at most {most} actions", "beyond")))
@@ -126,6 +126,8 @@ def act(
         for line, item in asked
     ]
     for one in done:
+        if one.outcome in ("invalid", "found", "nothing"):
+            (state.refused.add if one.outcome == "invalid" else state.refused.discard)(one.action)
         if state.tried.get(one.action) == "":
             state.tried[one.action] = one.observation
         elif one.action in state.tried and not state.tried[one.action].endswith(_AGAIN):
@@ -134,13 +136,18 @@ def act(
 
 
 def besides(state: ResearchState, most: int) -> list[Action]:
-    """What is read in a round whose plan reads nothing, so that it gets on: what its searches found, best first.
+    """What is read in a round that read nothing, so that it gets on: what its searches found, best first.
 
-    When they found nothing that is unread, the best candidate.
+    When they found nothing that is left to read, the best candidate.
     """
-    unread = set(state.unread)
-    found = [Action(tool="browse", target=one, query=words) for one, words in state.found.items() if one in unread]
-    return found[: max(most, 1)] or [Action(tool="browse", target=one, query="") for one in state.unread[:1]]
+    left = set(state.unfinished)
+    found = [Action(tool="browse", target=one, query=words) for one, words in state.found.items() if one in left]
+    best = (state.unread or state.unfinished)[:1]
+    return found[: max(most, 1)] or [Action(tool="browse", target=one, query="") for one in best]
+
+
+def _is_there(target: str, state: ResearchState) -> bool:
+    return target in state.candidates or state.places.folder(target) is not None
 
 
 def _do(action: Action, state: ResearchState, search: Search) -> "_Observed | _Reading":
@@ -150,7 +157,7 @@ def _do(action: Action, state: ResearchState, search: Search) -> "_Observed | _R
 
 
 def _search(action: Action, state: ResearchState, search: Search) -> _Observed:
-    """Sessions that were not read, nor found by this search before: asked again, it goes on."""
+    """Sessions that were not read to the end, nor found by this search before: asked again, it goes on."""
     if not normalise(action.words):
         return "the search had no words; give names or content words", "invalid"
     found, place = state.searched.setdefault(_search_line(action, state), []), state.places.place(action.where)
@@ -161,11 +168,11 @@ def _search(action: Action, state: ResearchState, search: Search) -> _Observed:
         hits = _found(action.words, state, search, Place(None, ""), shown)
         without = f"nothing more in {place.called}; without it: "
     found.append(tuple(hit.session.id for hit in hits))
-    new = state.add_candidates(hits)
+    new = state.add_candidates(hits, action.words)
     for hit in hits:
         state.found.setdefault(state.label_of(hit.session.id), action.words)
     known = [state.label_of(hit.session.id) for hit in hits if state.label_of(hit.session.id) not in new]
-    told = f"; there is no filter {', '.join(place.unknown)}" if place.unknown else ""
+    told = f"; there is no filter {clip(', '.join(place.unknown), 40)}" if place.unknown else ""
     if new:
         again = f", and again {', '.join(known)}" if known else ""
         return f"{without}new candidates {', '.join(new)}{again}{told}", "found"
@@ -180,7 +187,7 @@ def _search_line(action: Action, state: ResearchState) -> str:
 
 
 def _found(words: str, state: ResearchState, search: Search, place: Place, shown: set[str]) -> tuple[SessionHit, ...]:
-    left_out = {*state.browsed, *shown}
+    left_out = {*state.finished, *shown}
     try:
         return state.store.search_sessions(words, search.k, left_out, place.where, search.weights)
     except UsageError:  # the folder or label was there when the run began, and is not any more
@@ -197,7 +204,7 @@ def _list(action: Action, state: ResearchState) -> _Observed:
     known = state.store.session_times  # a session may be forgotten meanwhile
     sessions = [one for one in folder.sessions if one in known]
     state.add_candidates(SessionHit(state.store.session(one), 0.0, ()) for one in sessions)
-    listed = [label for one in sessions if (label := state.label_of(one)) in state.unread]
+    listed = [label for one in sessions if (label := state.label_of(one)) in state.unfinished]
     parts = [f"folders {', '.join(below)}" if below else "", f"sessions {', '.join(listed)}" if listed else ""]
     held = "; ".join(filter(None, parts))
     return (f"it holds {held}", "found") if held else (f"all in it is read; {_nearest('', state)}", "nothing")
@@ -263,11 +270,12 @@ def _record(reading: _Reading, lines: "list[str] | Exception", state: ResearchSt
 
 
 def _nearest(target: str, state: ResearchState) -> str:
-    """What can be done instead: what is called most like the target, else the unread candidate next to it."""
+    """What can be done instead: what is called most like the target, else what has the label next to it."""
     if target != NONE and target not in state.candidates and (near := state.places.nearest(target)):
         return f"the nearest is {near}"
-    unread = state.unread
-    if not unread:
+    kind = "folder that was not opened" if target.startswith("f") and state.places.closed else "unread one"
+    left = state.places.closed if kind.startswith("folder") else state.unread or state.unfinished
+    if not left:
         return "search with other words"
     number = int("".join(filter(str.isdecimal, target[:8])) or 0)
-    return f"the nearest unread one is {min(unread, key=lambda label: abs(int(label[1:]) - number))}"
+    return f"the nearest {kind} is {min(left, key=lambda label: abs(int(label[1:]) - number))}"
