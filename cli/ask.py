@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from stitchjam.cli.shared import (
+    AT_ONCE,
     CONFIG,
     MEMORY,
     Config,
@@ -81,7 +82,7 @@ def ask(
     bindings = open_bindings(config, model, say)
     # What turns while one waits would be drawn over the lines of rounds.
     waiting = nullcontext() if watch else working(sys.stderr, "asking")
-    with replies(None), settings_for(bindings), metered() as ledger, waiting, watching(watch):
+    with replies(None), settings_for(bindings, AT_ONCE), metered() as ledger, waiting, watching(watch):
         found = asker(chosen)(question=question, store=store)
     value = {"answer": found.answer.model_dump(), "context": found.context.model_dump(), "usage": usage_rows(ledger)}
     lines: list[object] = [*answer_lines(found.answer, store, found.context)]

@@ -8,7 +8,7 @@ from typing import Any
 from stitchjam.cli.shared import say
 from stitchjam.data.errors import UsageError
 
-__all__ = ["cases_of", "say_filed", "say_labelled", "system_of"]
+__all__ = ["cases_of", "say_filed", "say_labelled", "say_tree", "system_of"]
 
 
 def cases_of(
@@ -91,3 +91,11 @@ def say_filed(case: Any) -> None:
         )
     if filed < sessions:
         say(f"{case.name}: {filed:,} of {sessions:,} sessions are filed")
+
+
+def say_tree(case: Any) -> None:
+    """Say that a researcher has no folders, where a history is not filed: it is then one without a tree."""
+    if case.store.tree.size:
+        say_filed(case)
+    else:
+        say(f"{case.name}: nothing is filed, so there are no folders; to file it: stitchjam memorize")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stitchjam.cli.asked import cases_of, say_filed, say_labelled, system_of
+from stitchjam.cli.asked import cases_of, say_filed, say_labelled, say_tree, system_of
 from stitchjam.cli.deriving import Only
 from stitchjam.cli.shared import (
     CONFIG,
@@ -140,8 +140,9 @@ def evaluate_program(
     rows = _rows(out or kept / f"{run.id}.jsonl", run, cases)
     limits = {"deadline": deadline, "calls": calls, "seconds": minutes and minutes * 60, "cost": dollars}
     terms = {"threads": threads, "again": retry_failed} | limits
+    researches = system.startswith("researcher") and system != "researcher no-tree"
     noted = system.split(" ")[0] in ("stitch", "released") and system != "stitch similarity-only"
-    needs = say_labelled if noted else say_filed if system == "memos" else None
+    needs = say_labelled if noted else say_filed if system == "memos" else say_tree if researches else None
     _evaluate(loaded, _trials(cases, kind, rate, (bench, needs), rows), rows, (bindings, kept, terms), as_json)
 
 

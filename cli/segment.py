@@ -28,6 +28,7 @@ def segment(
 ) -> None:
     """Cut long sessions where something new begins. Turns keep their words, and say where they stood in the file."""
     from stitchjam.backends.bindings import open_bindings
+    from stitchjam.backends.replay import replies
     from stitchjam.backends.usage import metered
     from stitchjam.data.console import working
     from stitchjam.data.readers import read_history
@@ -41,13 +42,15 @@ def segment(
         raise UsageError(f"{out} is there; name another file, or replace it with --force")
     history, program = read_history(file, format), Segmenter(tokens, by_model)
     bindings: Any = open_bindings(config, model, say) if by_model else None
-    with settings_for(bindings), metered() as ledger, working(sys.stderr, "segmenting"):
+    # Without this, dspy's own disk cache would keep text of the file where no one looks for it.
+    with replies(None), settings_for(bindings), metered() as ledger, working(sys.stderr, "segmenting"):
         found = program(history=history)
-    text = "\n".join(file.read_bytes().decode("utf-8", "replace").splitlines())
-    history, known = placed(found.history, text)
+    history, known = placed(found.history, file.read_bytes().decode("utf-8", "replace"))
     write_sessions(out, history)
     for failure in found.failures:
         say(f"the model's answer could not be used, so length decided: {failure}")
+    if known < len(history.turns):
+        say(f"{len(history.turns) - known} turns do not stand in the file word for word, and have no place")
     value = {"out": str(out), "sessions": len(history.sessions), "turns": len(history.turns), "placed": known}
     result(as_json, value, f"wrote {value['sessions']} sessions with {value['turns']} turns to {out}")
     if by_model:

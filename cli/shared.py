@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 __all__ = [
+    "AT_ONCE",
     "CONFIG",
     "Calls",
     "Config",
@@ -42,6 +43,7 @@ EPILOG = (
     "Exit codes: 0 done, 1 failed, 2 wrong usage or config, 3 wrong data, memory or artifact, 4 model or endpoint, "
     "5 compiled but not published, 6 budget used up or backend out, 130 interrupted (the same command goes on)."
 )
+AT_ONCE = 5  # actions of a round of research
 CONFIG, RUNS, MEMORY = Path("stitchjam.toml"), Path(".stitchjam/runs"), Path(".stitchjam/memory")
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from stitchjam.cli.memory import open_disk
-from stitchjam.cli.shared import CONFIG, Config, Json, MemoryPath, Model, app, result, say
+from stitchjam.cli.shared import AT_ONCE, CONFIG, Config, Json, MemoryPath, Model, app, result, say
 from stitchjam.data.errors import UsageError
 
 __all__: list[str] = []
@@ -196,7 +196,7 @@ def _research(
     from stitchjam.programs.step import settings_for
 
     bindings = open_bindings(models[1], models[0], say)
-    with replies(None), settings_for(bindings), metered() as ledger, watching(True):
+    with replies(None), settings_for(bindings, AT_ONCE), metered() as ledger, watching(True):
         found = program(question=question, store=store)
     value = research_json(found.context, store, found.answer) | {"usage": usage_rows(ledger)}
     lines = research_lines(value)

@@ -140,6 +140,7 @@ def bench_cases(  # noqa: PLR0913
             loaded.history.id: _remembered(loaded.history, memories) for loaded in open_benchmark(name, path, asked)
         }
         told = [(history, noted[history].fingerprint, question) for history, _, question in told]
+        encoder = _encoder_of(noted.values())
 
     def read() -> Iterator[Case]:
         for loaded in open_benchmark(name, path):
@@ -149,6 +150,13 @@ def bench_cases(  # noqa: PLR0913
                 yield Case(loaded.history.id, store, some, loaded.problems)
 
     return Cases.of(told, encoder, read)
+
+
+def _encoder_of(stores: Iterable[Store]) -> str:
+    found = sorted({store.encoder for store in stores})
+    if len(found) > 1:
+        raise UsageError(f"these memories are searched by {' and '.join(found)}; make them with one encoder")
+    return found[0]
 
 
 def _drawn(

@@ -19,10 +19,10 @@ def meant_date(phrase: str, claimed: str, said: str) -> str:
     Args:
         phrase: words of a turn.
         claimed: what a model takes them for, such as "2026-03-02" or "2026-03".
-        said: event time of the turn, "" where it is not known; then only words that name a year can be read.
+        said: event time of the turn. Where it is not known, or not ISO 8601, only words that name a year can be read.
     """
-    claimed = claimed if _is_date(claimed) else ""
-    readings = {reading for way in ("past", "future") if (reading := _read(phrase, said[:10], way))}
+    claimed, said = claimed if _is_date(claimed) else "", said[:10] if _is_date(said[:10]) else ""
+    readings = {reading for way in ("past", "future") if (reading := _read(phrase, said, way))}
     if not said:
         return next(iter(readings), "") if len(readings) == 1 and next(iter(readings))[:4] in phrase else ""
     if len(readings) == 1:
@@ -39,12 +39,17 @@ def _read(phrase: str, said: str, way: str) -> str:
         settings["RELATIVE_BASE"] = datetime.fromisoformat(said)
     if not any(map(str.isalpha, phrase)) and "-" not in phrase:
         return ""  # it takes "12" for a month
-    found = DateDataParser(settings=settings).get_date_data(phrase)
+    try:
+        found = DateDataParser(settings=settings).get_date_data(phrase)
+    except (ArithmeticError, LookupError, TypeError, ValueError):  # words of anyone, and years without end
+        return ""
     form = _FORMS.get(found.period or "", "%Y-%m-%d")
     return found.date_obj.strftime(form) if found.date_obj else ""
 
 
 def _is_date(text: str) -> bool:
+    if not text.isascii() or text.count("-") not in (1, 2):
+        return False
     try:
         date.fromisoformat(f"{text}-01" if len(text) == _MONTH else text)
     except ValueError:

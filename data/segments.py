@@ -1,5 +1,8 @@
 """Turns a history into one whose turns say where they stood in the text that they came from."""
 
+from bisect import bisect_right
+from itertools import accumulate
+
 from stitchjam.data.ids import build_session
 from stitchjam.data.records import History
 
@@ -11,18 +14,27 @@ def placed(history: History, text: str) -> tuple[History, int]:
 
     Args:
         history: turns in the order of the text.
-        text: with line ends as "\\n". A turn that has an external id keeps it; so does one that is not in the text as
-            it is, which then has none.
+        text: the text as it stands in its file; places are code points of it. Line ends of any kind count as one. A
+            turn that has an external id keeps it; so does one that is not in the text as it is, which then has none.
     """
+    lines = text.splitlines(keepends=True)
+    plain = "\n".join(line.splitlines()[0] for line in lines)
+    ours = [0, *accumulate(len(line.splitlines()[0]) + 1 for line in lines)]
+    theirs = [0, *accumulate(map(len, lines))]
+
+    def at_file(place: int) -> int:
+        line = bisect_right(ours, place) - 1
+        return theirs[line] + place - ours[line]
+
     at, found, sessions = 0, 0, []
     for session in history.sessions:
         rows = []
         for turn in session.turns:
             row = turn.model_dump(include={"speaker", "text", "time", "external_id"})
-            start = -1 if turn.external_id else text.find(turn.text, at)
+            start = -1 if turn.external_id else plain.find(turn.text, at)
             if start >= 0:
                 at, found = start + len(turn.text), found + 1
-                row["external_id"] = f"{start}-{at}"
+                row["external_id"] = f"{at_file(start)}-{at_file(at - 1) + 1}"
             rows.append(row)
         sessions.append(build_session(session.id, session.time, rows))
     return history.model_copy(update={"sessions": tuple(sessions)}), found

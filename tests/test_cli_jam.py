@@ -272,6 +272,18 @@ def test_a_long_text_becomes_sessions_whose_turns_know_their_places(run):
     assert run("ingest", "story.sessions.jsonl", "--memory", "m")[0] == 0
 
 
+@pytest.mark.parametrize(("end", "begin"), [("\r\n", ""), ("\n", "\ufeff"), ("\r", ""), ("\n", "One\x0cpage.\n\n")])
+def test_places_are_right_whatever_the_ends_of_lines(run, end, begin):
+    text = begin + LONG.replace("\n", end)
+    Path("story.txt").write_bytes(text.encode())
+    value = as_json(run("segment", "story.txt", "--out", "s.sessions.jsonl", "--tokens", "400", "--json"))
+    turns = read_history("s.sessions.jsonl").turns
+    assert value["placed"] == len(turns) >= 200
+    for turn in turns:
+        start, stop = map(int, turn.external_id.split("-"))
+        assert text[start:stop].splitlines() == turn.text.splitlines()
+
+
 def test_a_model_can_say_where_something_new_begins(run, script):
     script(segment_history={"starts": ["t13", "t99", "none"]})
     Path("story.txt").write_text(LONG, encoding="utf-8")

@@ -12,7 +12,7 @@ from oracle import field
 from stitchjam.backends.scripted import ScriptedCall, scripted_lm
 from stitchjam.data.disk.memos import filing
 from stitchjam.data.disk.store import DiskStore
-from stitchjam.data.errors import BackendError, BudgetStop, UsageError
+from stitchjam.data.errors import BackendError, BudgetStop, ModelOutputError, UsageError
 from stitchjam.data.ids import build_session
 from stitchjam.data.records import Filter, History, Session
 from stitchjam.data.tokens import count_tokens
@@ -270,6 +270,43 @@ def test_a_session_of_200_kib_is_read_in_parts_and_its_last_fact_can_be_in_the_m
     assert "needle" in "".join(call.prompt for call in calls)
 
 
+def test_one_bad_reply_of_many_does_not_lose_the_memo_of_a_long_session():
+    turns = [{"speaker": "Mira", "text": f"The boat {at} sails. " * 20} for at in range(40)]
+    session, made = build_session("long", "2026-03-01", turns), []
+
+    def failing(call: ScriptedCall) -> Any:
+        made.append(call)
+        return "no json" if len(made) == 2 else memo(call)
+
+    with dspy.context(lm=scripted_lm({"write_memo": failing})):
+        found = Memorizer(window=400)(session=session).memo
+    assert len(made) > 8 and found.skipped == 1 and found.facts
+    with dspy.context(lm=scripted_lm({"write_memo": "no json"})), pytest.raises(ModelOutputError):
+        Memorizer(window=400)(session=session)
+
+
+@pytest.mark.parametrize("time", ["8 May 2023", "2023-05", "yesterday", "20230508T1800"])
+def test_a_time_of_another_form_does_not_end_the_filing(time):
+    session = build_session("s", time, [{"speaker": "Mira", "text": "We met yesterday, on 7 May 2023."}])
+    dates = [{"phrase": "yesterday", "date": "2023-05-07"}, {"phrase": "7 May 2023", "date": "2023-05-07"}]
+    with dspy.context(lm=scripted_lm({"write_memo": lambda call: memo(call) | {"dates": dates}})):
+        found = Memorizer()(session=session).memo
+    assert "2023-05-07" in [one.date for one in found.dates]
+
+
+def test_retried_memos_do_not_grow_the_tree_anew_for_each(disk, monkeypatch):
+    disk.add_history(talks(30))
+
+    def failing(call: ScriptedCall) -> Any:
+        return "no json" if "Zeta1" in field(call.prompt, "source") else memo(call)
+
+    file(disk, lm=scripted_lm(FILING | {"write_memo": failing}))
+    grown, add_memos = [], Tree.add
+    monkeypatch.setattr(Tree, "add", lambda tree, *memos: (grown.append(len(memos)), add_memos(tree, *memos))[1])
+    assert file(disk).done == 11 and len(grown) <= 3
+    assert set(disk.store.tree.memos) == set(disk.store.session_times)
+
+
 def test_an_empty_session_needs_no_model():
     made, calls = memo_of(Session(id="s", turns=()))
     assert (made.title, calls) == ("empty", [])
@@ -333,6 +370,42 @@ def test_what_is_forgotten_is_in_no_memo_name_or_readme(disk):
     assert "secret" not in tree.memos and "later" not in tree.memos and tree.readmes == {}
     assert b"zorb" not in Path(disk.database.file).read_bytes()
     assert file(disk, Memorizer(), scripted_lm(FILING)).done == 1
+
+
+def test_what_is_forgotten_while_readmes_are_written_is_in_none_of_them(disk):
+    disk.add_history(talks(12))
+    add(disk, "secret", "The boat and the sail hide Zeta99 zorb.")
+    forgotten = []
+
+    def telling(call: ScriptedCall) -> Any:
+        if not forgotten:
+            forgotten.append(disk.forget("secret"))
+        return {"summary": "zorb" if "zorb" in call.prompt else "Nothing of it."}
+
+    def titled(call: ScriptedCall) -> Any:
+        return memo(call) | ({"title": "zorb boat"} if "zorb" in field(call.prompt, "source") else {})
+
+    file(disk, lm=scripted_lm(FILING | {"write_memo": titled, "write_readme": telling}))
+    tree = disk.store.tree
+    assert forgotten and tree.readmes and {one for one in tree.readmes} <= set(tree.folders())
+    assert not any("zorb" in one.model_dump_json() for one in tree.readmes.values()) and stale(tree) == []
+    assert b"zorb" not in Path(disk.database.file).read_bytes()
+
+
+def test_words_that_all_memos_use_do_not_make_them_go_with_one_that_is_forgotten(disk):
+    disk.add_history(talks(24))
+
+    def worded(call: ScriptedCall) -> Any:
+        return memo(call) | {"gist": "They discuss their plans about it."}
+
+    file(disk, lm=scripted_lm(FILING | {"write_memo": worded}))
+    add(disk, "one", "The boat of Zeta99.")
+    file(disk, lm=scripted_lm(FILING | {"write_memo": worded}))
+    add(disk, "two", "The boat and the sail.")
+    file(disk, lm=scripted_lm(FILING | {"write_memo": worded}))
+    assert "one" in disk.store.tree.memos["two"].seen
+    disk.forget("one")
+    assert set(disk.store.tree.memos) == {*(f"s{at}" for at in range(24)), "two"}
 
 
 def test_a_memo_that_learned_nothing_from_what_is_forgotten_stays(disk):

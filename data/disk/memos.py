@@ -45,8 +45,19 @@ class Memos:
         self._database, self._lock = database, threading.Lock()
         self._known: dict[str, _Known] = {}
 
-    def tree(self, program: str = "") -> Tree:
+    @property
+    def epoch(self) -> int:
+        """Goes up whenever something is forgotten or dropped."""
+        with self._database.read() as db:
+            return int(get(db, "epoch"))
+
+    def tree(self, program: str = "", behind: bool = False) -> Tree:
         """The tree of a program, "" for the one that filed last; empty when there is none.
+
+        Args:
+            program: its fingerprint.
+            behind: whether a tree will do that lacks what was written out of order: to make it anew for each such memo
+                would take the square of their number.
 
         Raises:
             DataError: a memo cannot be read.
@@ -54,7 +65,7 @@ class Memos:
         with self._lock, self._database.read() as db:
             program = program or last_program(db, WRITE_MEMO)
             known = self._known.get(program)
-            if known is None or known.epoch < int(get(db, "epoch")) or not _grow(db, program, known):
+            if known is None or known.epoch < int(get(db, "epoch")) or not (_grow(db, program, known) or behind):
                 known = self._known[program] = _read(db, program)
             _take_readmes(db, program, known)
             return known.tree
@@ -74,13 +85,16 @@ class Memos:
         with self._database.write() as db:
             insert_missing(db, schema.meta, [{"key": _sizes(program), "value": json.dumps(asdict(sizes))}])
 
-    def write(self, program: str, readmes: Iterable[Readme]) -> None:
-        """Keep what was written about folders; an empty program or none changes nothing."""
+    def write(self, program: str, readmes: Iterable[Readme], epoch: int | None = None) -> bool:
+        """Keep what was written about folders, unless something was forgotten since `epoch`; whether it was kept."""
         with self._database.write() as db:
+            if epoch is not None and int(get(db, "epoch")) != epoch:
+                return False
             for one in readmes:
                 number = db.execute(select(func.coalesce(func.max(schema.folder.c.number), 0) + 1)).scalar_one()
                 row = {"id": one.folder, "program": program, "content": one.model_dump_json(), "number": number}
                 replace(db, schema.folder, row)
+        return True
 
     def drop(self, program: str) -> None:
         """Remove the memos and READMEs of a program, so that it files all sessions anew; the log is left alone."""

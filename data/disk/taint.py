@@ -141,30 +141,47 @@ def tainted(notes: Collection[Noted], items: Iterable[str]) -> set[str]:
 def tainted_memos(db: Connection, items: Iterable[str]) -> set[str]:
     """Those of these items that are sessions, and all sessions whose memos have to go with theirs.
 
-    A memo is written in sight of a few others. It goes with one of them when it holds a word of it, or of its session,
-    that its own session does not hold; one that says no such word has learned nothing from it.
+    A memo is written in sight of a few others. It goes with one of them when it holds a word that it can only have from
+    there: a word of that session, or one of its memo that no earlier memo had, and that its own session does not hold.
+    What it learned is then looked for in those that were written in sight of it.
     """
-    memo, found = schema.memo.c, set(items)
+    memo, items = schema.memo.c, set(items)
+    found = set(items)
     memos, seen_by = dict[tuple[str, str], Memo](), defaultdict[str, list[tuple[str, str]]](list)
-    for row in db.execute(select(memo.item, memo.program, memo.content).where(memo.step == WRITE_MEMO)):
+    used, fresh = (
+        defaultdict[str, set[str]](set),
+        dict[tuple[str, str], set[str]](),
+    )  # by program; words of a memo first
+    rows = db.execute(
+        select(memo.item, memo.program, memo.content).where(memo.step == WRITE_MEMO).order_by(memo.number)
+    )
+    for row in rows:
         try:
             memos[row.item, row.program] = one = Memo.model_validate_json(row.content)
         except ValidationError:
             found.add(row.item)
             continue
+        words = set(terms(one.text))
+        fresh[row.item, row.program] = words - used[row.program]
+        used[row.program] |= words
         for other in one.seen:
             seen_by[other].append((row.item, row.program))
-    left = list(found)
+    known = defaultdict[tuple[str, str], set[str]](set)
+    left = [
+        (gone, program, set(_words_of(db, gone)) | fresh.get((gone, program), set()))
+        for gone in found
+        for program in used
+    ]
     while left:
-        gone = left.pop()
-        for item, program in seen_by.get(gone, ()):
-            if item in found:
+        gone, program, told = left.pop()
+        for item, by in seen_by.get(gone, ()):
+            if by != program or item in items:
                 continue
-            other = memos.get((gone, program))
-            shown = set(_words_of(db, gone)).union(terms(other.text) if other else ())
-            if shown.intersection(terms(memos[item, program].text)).difference(_words_of(db, item)):
+            learned = told.intersection(terms(memos[item, by].text)).difference(_words_of(db, item))
+            if learned - known[item, by]:
+                known[item, by] |= learned
                 found.add(item)
-                left.append(item)
+                left.append((item, by, set(known[item, by])))
     return found
 
 

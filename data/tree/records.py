@@ -23,7 +23,8 @@ class Fact(Record):
 class Memo(Record):
     """What a session is about, in a few lines; it leads to the session and is no evidence.
 
-    `seen` are ids of the sessions whose memos were shown to the model that wrote this one.
+    `seen` are ids of the sessions whose memos were shown to the model that wrote this one; `skipped` counts parts of a
+    long session that it does not speak of, since the model's replies to them could not be used.
     """
 
     session_id: str
@@ -34,6 +35,7 @@ class Memo(Record):
     facts: tuple[Fact, ...] = ()
     time: str = ""
     seen: tuple[str, ...] = ()
+    skipped: int = 0
 
     @property
     def topic(self) -> str:

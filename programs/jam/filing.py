@@ -3,7 +3,7 @@
 One batch and many appends do the same: memos in the order of sessions, then what is stale, from the leaves up.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import dspy
@@ -74,9 +74,9 @@ def memorize(
         disk.memos.begin(key.program, memorizer.sizes)
         run.total = min(len(disk.store.session_times) - disk.memos.tree(key.program).size, limit or 1 << 62)
         processed = disk.process(key, run, limit, run.count)
+        written = _write(disk, memorizer, key.program, tick)
         tree = disk.memos.tree(key.program)
-        written = list(_write(disk, tree, memorizer, key.program, tick))
-    failed = {one.folder: one.error for one in written if one.error}
+    failed = {one.folder: one.error for one in written.values() if one.error}
     return Filed(
         program=key.program,
         done=processed.done,
@@ -100,7 +100,7 @@ class _Run:
     through: int = 0
 
     def __call__(self, session_id: str) -> Derived:
-        tree, session = self.disk.memos.tree(self.program), self.disk.store.session(session_id)
+        tree, session = self.disk.memos.tree(self.program, behind=True), self.disk.store.session(session_id)
         before = self.disk.memos.before(self.program, session_id)
         related = tree.near(_beginning(session), self.memorizer.related, before)
         return Derived(self.memorizer(session=session, related=related).memo.model_dump(mode="json"))
@@ -121,7 +121,7 @@ class _Run:
 def stale(tree: Tree) -> list[Folder]:
     """Folders whose name or summary is of before something changed below them, each after those in it."""
     folders = sorted(tree.folders().values(), key=lambda one: -one.depth) if tree.size else []
-    return [one for one in folders if _unnamed(tree, one) or content_of(tree, one) != readme_of(tree, one).digest]
+    return [one for one in folders if _is_stale(tree, one)]
 
 
 def refreshed(tree: Tree, folder: Folder, memorizer: Memorizer) -> Readme:
@@ -142,19 +142,47 @@ def refreshed(tree: Tree, folder: Folder, memorizer: Memorizer) -> Readme:
         return readme.model_copy(update={"error": str(error)})
 
 
-def _write(disk: DiskStore, tree: Tree, memorizer: Memorizer, program: str, tick: Tick) -> Iterator[Readme]:
-    """Write what is stale, and what becomes stale by it, from the leaves up."""
-    waiting = stale(tree)
-    # A new summary makes those above it stale as well.
-    above = {one.id: one for folder in waiting for one in folder.above}
-    order = sorted(above.values(), key=lambda one: -one.depth)
+def _write(disk: DiskStore, memorizer: Memorizer, program: str, tick: Tick) -> dict[str, Readme]:
+    """Write what is stale, and what becomes stale by it, from the leaves up; what was written, by folder.
+
+    When something is forgotten meanwhile, what is being written may hold it: it is dropped, and the rest is looked at
+    anew.
+    """
+    written: dict[str, Readme] = {}
+    whole = False
+    while not whole:
+        epoch = disk.memos.epoch
+        tree = disk.memos.tree(program)
+        # A new summary makes those above it stale as well.
+        above = {one.id: one for folder in stale(tree) for one in folder.above}
+        order = sorted(above.values(), key=lambda one: -one.depth)
+        whole = all(_renew(disk, tree, folder, memorizer, (program, epoch), written) for folder in _told(order, tick))
+    return written
+
+
+def _told(order: Sequence[Folder], tick: Tick) -> Iterator[Folder]:
     for number, folder in enumerate(order, 1):
-        if _unnamed(tree, folder) or content_of(tree, folder) != readme_of(tree, folder).digest:
-            readme = refreshed(tree, folder, memorizer)
-            disk.memos.write(program, [readme])
-            disk.memos.tree(program)  # reads what was written into the tree
-            yield readme
+        yield folder
         tick("folders", number, len(order))
+
+
+def _renew(
+    disk: DiskStore, tree: Tree, folder: Folder, memorizer: Memorizer, of: tuple[str, int], written: dict[str, Readme]
+) -> bool:
+    """Write about one folder, if that is due; False when something was forgotten meanwhile."""
+    if not _is_stale(tree, folder):
+        return True
+    program, epoch = of
+    readme = refreshed(tree, folder, memorizer)
+    if not disk.memos.write(program, [readme], epoch):
+        return False
+    disk.memos.tree(program)  # reads what was written into the tree
+    written[folder.id] = readme
+    return True
+
+
+def _is_stale(tree: Tree, folder: Folder) -> bool:
+    return _unnamed(tree, folder) or content_of(tree, folder) != readme_of(tree, folder).digest
 
 
 def _unnamed(tree: Tree, folder: Folder) -> bool:

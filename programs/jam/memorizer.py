@@ -9,7 +9,7 @@ from typing import Any
 
 import dspy
 
-from stitchjam.data.errors import UsageError
+from stitchjam.data.errors import ModelOutputError, UsageError
 from stitchjam.data.passages import Passage, pages
 from stitchjam.data.records import Session, Span
 from stitchjam.data.said_dates import meant_date
@@ -92,26 +92,23 @@ class Memorizer(Program):
             related: memos of sessions that were added before it, best first.
 
         Returns:
-            A prediction with `memo`. Facts and dates whose words do not stand in the session are left out, and the
-            spans of the others are copied from it.
+            A prediction with `memo`, which counts the parts of a long session of which nothing could be used. Facts and
+            dates whose words do not stand in the session are left out, and the spans of the others are copied from it.
 
         Raises:
-            ModelOutputError, BackendError: from the step.
+            ModelOutputError, BackendError: from the step; the first of them when more than half of the parts fail.
         """
         shown = tuple(related)[: self.related]
         lines = "\n".join(clip(memo_line(memo), _RELATED) for memo in shown) or NOTHING
         head = f"session of {clip(session.time[:16], 16) or clip(session.id, 40)}"
         whole = pages(session, self.window)
-        memos = [
-            self._memo(_read(page), lines, self._head(head, at, len(whole)), session)
-            for at, page in enumerate(whole, 1)
-        ]
+        memos, failed = self._parts(whole, lines, head, session)
         while len(memos) > 1:
             groups = [memos[at : at + _PARTS] for at in range(0, len(memos), _PARTS)]
             memos = [self._joined(group, lines, head, session) for group in groups]
         memo = memos[0] if memos else Memo(session_id=session.id, title="empty", gist="")
         seen = tuple(one.session_id for one in shown)
-        return dspy.Prediction(memo=memo.model_copy(update={"seen": seen, "time": session.time}))
+        return dspy.Prediction(memo=memo.model_copy(update={"seen": seen, "time": session.time, "skipped": failed}))
 
     def name(self, tree: Tree, folder: Folder) -> tuple[str, str]:
         """A name for a folder, and a sentence about what is filed in it.
@@ -137,6 +134,21 @@ class Memorizer(Program):
             members=_members(tree, folder),
             names=clip(", ".join(entities_of(tree, folder)), _MEMBER) or NOTHING,
         ).reply.summary
+
+    def _parts(
+        self, whole: Sequence[Sequence[Passage]], lines: str, head: str, session: Session
+    ) -> tuple[list[Memo], int]:
+        """A memo for each part, and how many have none: among hundreds of replies there is a bad one."""
+        memos: list[Memo] = []
+        errors: list[ModelOutputError] = []
+        for at, page in enumerate(whole, 1):
+            try:
+                memos.append(self._memo(_read(page), lines, self._head(head, at, len(whole)), session))
+            except ModelOutputError as error:
+                errors.append(error)
+        if len(errors) > len(memos):
+            raise errors[0]
+        return memos, len(errors)
 
     def _head(self, head: str, part: int, parts: int) -> str:
         return head if parts == 1 else f"{head}, part {part} of {parts}"
