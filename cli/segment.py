@@ -33,6 +33,7 @@ def segment(
     from stitchjam.data.console import working
     from stitchjam.data.readers import read_history
     from stitchjam.data.readers.sessions import write_sessions
+    from stitchjam.data.readers.source import Source
     from stitchjam.data.segments import placed
     from stitchjam.optimizers.report import usage_line
     from stitchjam.programs.jam.segmenter import Segmenter
@@ -40,12 +41,13 @@ def segment(
 
     if out.exists() and not force:
         raise UsageError(f"{out} is there; name another file, or replace it with --force")
-    history, program = read_history(file, format), Segmenter(tokens, by_model)
+    source = Source.of(file)  # read once: it may be a pipe
+    history, program = read_history(source, format), Segmenter(tokens, by_model)
     bindings: Any = open_bindings(config, model, say) if by_model else None
     # Without this, dspy's own disk cache would keep text of the file where no one looks for it.
     with replies(None), settings_for(bindings), metered() as ledger, working(sys.stderr, "segmenting"):
         found = program(history=history)
-    history, known = placed(found.history, file.read_bytes().decode("utf-8", "replace"))
+    history, known = placed(found.history, source.content.decode("utf-8", "replace"))
     write_sessions(out, history)
     for failure in found.failures:
         say(f"the model's answer could not be used, so length decided: {failure}")

@@ -26,7 +26,9 @@ def memory_of_history(folder: Path, history: History, create: bool = True, encod
     """
     path = folder / _name(history.id)
     if not create and not path.exists():
-        raise UsageError(f"{folder} holds no memory of {history.id!r}; label it first: stitchjam label --bench")
+        raise UsageError(
+            f"{folder} holds no memory of {history.id!r}; make it first: stitchjam memorize --bench, or label --bench"
+        )
     disk = DiskStore(path, encoder, create)
     try:
         _complete(disk, history, create)
@@ -46,8 +48,8 @@ def _complete(disk: DiskStore, history: History, create: bool) -> None:
         )
     if len(known) < len(wanted) and not create:
         raise DataError(
-            f"{disk.path} holds {len(known)} of the {len(wanted)} turns that {history.id!r} has here; label the others "
-            "first: stitchjam label --bench"
+            f"{disk.path} holds {len(known)} of the {len(wanted)} turns that {history.id!r} has here; add the "
+            "others first: stitchjam memorize --bench, or label --bench"
         )
     if len(known) < len(wanted):
         disk.add_history(history)

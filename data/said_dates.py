@@ -1,5 +1,6 @@
 """Turns a date as it was said on some day ("next Friday", "two weeks ago") into one that stays true: ISO 8601."""
 
+import re
 from datetime import date, datetime
 from functools import lru_cache
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 __all__ = ["meant_date"]
 
 _FORMS = {"year": "%Y", "month": "%Y-%m"}
-_MONTH = len("2026-03")
+_ISO = re.compile(r"\d{4}(-\d\d){0,2}", re.ASCII)
+_DAY = len("2026-03-02")
 
 
 def meant_date(phrase: str, claimed: str, said: str) -> str:
@@ -21,7 +23,10 @@ def meant_date(phrase: str, claimed: str, said: str) -> str:
         claimed: what a model takes them for, such as "2026-03-02" or "2026-03".
         said: event time of the turn. Where it is not known, or not ISO 8601, only words that name a year can be read.
     """
-    claimed, said = claimed if _is_date(claimed) else "", said[:10] if _is_date(said[:10]) else ""
+    claimed, said = (
+        claimed if _is_date(claimed) else "",
+        said[:_DAY] if len(said) >= _DAY and _is_date(said[:_DAY]) else "",
+    )
     readings = {reading for way in ("past", "future") if (reading := _read(phrase, said, way))}
     if not said:
         return next(iter(readings), "") if len(readings) == 1 and next(iter(readings))[:4] in phrase else ""
@@ -48,10 +53,11 @@ def _read(phrase: str, said: str, way: str) -> str:
 
 
 def _is_date(text: str) -> bool:
-    if not text.isascii() or text.count("-") not in (1, 2):
+    """Whether a text is a day, month or year of ISO 8601; a date with a time behind it is none."""
+    if not _ISO.fullmatch(text):
         return False
     try:
-        date.fromisoformat(f"{text}-01" if len(text) == _MONTH else text)
+        date.fromisoformat(f"{text}-01-01"[:_DAY])
     except ValueError:
         return False
     return True

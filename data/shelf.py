@@ -202,7 +202,9 @@ def _filed_in(tree: Tree, names: Collection[str]) -> set[str]:
     with tree.lock:
         folders, paths, found = tree.folders(), paths_of(tree), set[str]()
         for name in names:
-            kind, there = ("folder", name) if name in folders else paths.find(name)
+            kind, there = paths.find(name)
+            if kind != "folder" and name in folders:
+                kind, there = "folder", name
             if kind != "folder" or not tree.size:
                 raise unknown("folder", name, filter(None, paths.folders.values()))
             found.update(tree.sessions_below(folders[there]))

@@ -25,6 +25,7 @@ __all__ = ["Planner", "planned"]
 Planner = Literal["ideal", "words", "garbage"]
 _LABELLED = re.compile(r"^([te]\d+) \| (.*)$", re.MULTILINE)
 _CLAIMS, _LINES = 6, 4
+_PIECE = 200  # letters of a piece of a turn
 _QUERY, _LONGEST = 24, 118  # words and characters of a query
 
 
@@ -128,9 +129,14 @@ def _reader(gold: Sequence[Turn]) -> _Step:
 
     def read(source: str, **_: Any) -> BrowseReply:
         lines = [(label, normalise(text.partition(": ")[2])) for label, text in _LABELLED.findall(source)]
-        return BrowseReply(lines=[label for label, text in lines if text and any(text in one for one in said)][:_LINES])
+        return BrowseReply(lines=[label for label, text in lines if _is_of(text, said)][:_LINES])
 
     return _Step(read)
+
+
+def _is_of(text: str, said: set[str]) -> bool:
+    """Whether a line is a gold turn, or a piece of a long one; "yes" stands in many."""
+    return text in said or (len(text) > _PIECE and any(text in one for one in said))
 
 
 def _judge(sources: int) -> _Step:

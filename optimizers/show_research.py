@@ -10,6 +10,7 @@ from stitchjam.data.text import one_line
 __all__ = ["opened_span", "research_json", "research_lines", "round_lines", "span_name"]
 
 _TEXT = 160  # characters of a quote in a line
+_LONGEST_PLACE = 20  # letters of START-END: no turn is so long
 
 
 def span_name(span: Span) -> str:
@@ -104,7 +105,9 @@ def opened_span(name: str, store: Store) -> tuple[str, str, str, str] | None:
     """
     turn_id, _, place = name.rpartition(":")
     start, _, end = place.partition("-")
-    if not (start.isdecimal() and end.isdecimal()) or turn_id not in store.positions([turn_id]):
+    if not (start.isdecimal() and end.isdecimal() and len(place) <= _LONGEST_PLACE) or turn_id not in store.positions(
+        [turn_id]
+    ):
         return None
     text, begin, stop = store.turn(turn_id).text, int(start), int(end)
     if not begin <= stop <= len(text):

@@ -3,9 +3,9 @@
 from typing import Annotated
 
 import dspy
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from stitchjam.signatures.reply import Action, Label, Reply, capped
+from stitchjam.signatures.reply import Action, Label, Reply, capped, cut, fitting, several
 
 __all__ = [
     "BrowseReply",
@@ -21,14 +21,14 @@ __all__ = [
     "PlanReply",
 ]
 
-_Need = Annotated[str, Field(min_length=1, max_length=120)]
-_Actions = Annotated[list[Action], capped(5), Field(max_length=5)]
+_Need = Annotated[str, cut(120), Field(min_length=1, max_length=120)]
+_Actions = Annotated[list[Action], capped(5), fitting(Action), Field(max_length=5)]
 
 
 class PlanReply(Reply):
     """The opening of a research run."""
 
-    needs: Annotated[list[_Need], capped(3), Field(min_length=1, max_length=3)] = Field(
+    needs: Annotated[list[_Need], capped(3), BeforeValidator(several), Field(min_length=1, max_length=3)] = Field(
         description='the facts that must be found, each as a whole, such as "the price of the hall for the supper"; '
         "one is often enough"
     )
@@ -72,7 +72,7 @@ class PlanNext(dspy.Signature):
 class BrowseReply(Reply):
     """The lines worth keeping; code copies their words, so nothing is rephrased."""
 
-    lines: Annotated[list[Label], capped(4), Field(max_length=4)] = Field(
+    lines: Annotated[list[Label], capped(4), BeforeValidator(several), Field(max_length=4)] = Field(
         description='labels of the few lines that state what is asked, such as ["t4"], best first; [] if none does'
     )
 
@@ -105,13 +105,15 @@ class ClaimLine(Reply):
     """One claim and the evidence it rests on."""
 
     entry: Label = Field(description='label of the evidence, such as "e2"')
-    claim: str = Field(min_length=1, max_length=200, description="what it says that helps, in one short sentence")
+    claim: Annotated[str, cut(200), Field(min_length=1, max_length=200)] = Field(
+        description="what it says that helps, in one short sentence"
+    )
 
 
 class ComposeReply(Reply):
     """The context to hand back; code attaches quotes and spans and drops claims without evidence."""
 
-    claims: Annotated[list[ClaimLine], capped(6), Field(max_length=6)] = Field(
+    claims: Annotated[list[ClaimLine], capped(6), fitting(ClaimLine), Field(max_length=6)] = Field(
         description="the claims that answer the question, most important first"
     )
 

@@ -8,11 +8,11 @@ empty object is a failure and not a default.
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from stitchjam.data.intents.records import ACTS
 
-__all__ = ["Action", "Label", "NONE", "Reply", "Tool", "act", "capped", "cut", "first", "several"]
+__all__ = ["Action", "Label", "NONE", "Reply", "Tool", "act", "capped", "cut", "first", "fitting", "several"]
 
 NONE = "none"
 _LONGEST_QUERY, _LONGEST_TARGET, _LONGEST_WHERE = 120, 120, 60
@@ -50,17 +50,38 @@ def capped(limit: int) -> BeforeValidator:
     return BeforeValidator(lambda value: value[:limit] if isinstance(value, list) else value)
 
 
+def fitting(kind: type[BaseModel]) -> BeforeValidator:
+    """Keep the items of a list that are of a kind, so that a bad one does not cost the others; null is no item."""
+
+    def keep(value: Any) -> Any:
+        return [item for item in several(value) if _fits(kind, item)] if isinstance(several(value), list) else value
+
+    return BeforeValidator(keep)
+
+
+def _fits(kind: type[BaseModel], item: Any) -> bool:
+    try:
+        kind.model_validate(item)
+    except ValidationError:
+        return False
+    return True
+
+
+def _text(value: Any) -> str:
+    """Whatever was written where text belongs: null is nothing, a list is its items."""
+    if isinstance(value, (list, tuple, dict)):
+        value = ", ".join(map(str, value.values() if isinstance(value, dict) else value))
+    return "" if value is None else str(value).encode("utf-8", "replace").decode("utf-8")
+
+
 def _query(value: Any) -> Any:
-    """Null is an empty query, and a long one is cut: its first words search as well, and the other actions count."""
-    return "" if value is None else value[:_LONGEST_QUERY] if isinstance(value, str) else value
+    """Text, and a long one is cut: its first words search as well, and the other actions count."""
+    return _text(value)[:_LONGEST_QUERY]
 
 
 def _where(value: Any) -> Any:
-    """Null is everywhere, a list is its items; what is too long is cut behind a word: no day becomes a month."""
-    if isinstance(value, list):
-        value = ", ".join(map(str, value))
-    if value is None or not isinstance(value, str):
-        return value or ""
+    """Text; what is too long is cut behind a word, so that no day becomes a month."""
+    value = _text(value)
     return value if len(value) <= _LONGEST_WHERE else value[:_LONGEST_WHERE].rpartition(" ")[0]
 
 
@@ -95,6 +116,12 @@ class Action(Reply):
         default="",
         description='of a search: labels of filters and a period, such as "s1" or "f2, 2026-03"; empty for everywhere',
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole(cls, value: Any) -> Any:
+        """What is left out is empty. It stays required in the schema, so that a model that is held to it writes it."""
+        return {"target": NONE, "query": "", **value} if isinstance(value, dict) else value
 
     @property
     def words(self) -> str:

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, or_, select, update
 from stitchjam.data.disk import schema
 from stitchjam.data.disk.database import Database, chunked, delete, get, insert_missing, put, replace
 from stitchjam.data.disk.labels import forget_labels, labels_anew, labels_of
-from stitchjam.data.disk.taint import LABEL_TURN, WRITE_MEMO, Words, noted, only_in, tainted, tainted_memos
+from stitchjam.data.disk.memo_taint import WRITE_MEMO, tainted_memos
+from stitchjam.data.disk.taint import LABEL_TURN, Words, noted, only_in, tainted
 from stitchjam.data.errors import UsageError
 from stitchjam.data.shelf import unknown
 
@@ -166,7 +167,7 @@ def _forget_derived(db: Connection, doomed: list[int], sessions: list[int]) -> N
     begun = _items_of(db, sessions)
     words = only_in(db, doomed, begun) if _has_views(db) else Words()
     notes = list(noted(db, words=words))
-    items = sorted(tainted(notes, begun) | tainted_memos(db, begun))
+    items = sorted(tainted(notes, begun) | tainted_memos(db, begun, words))
     forget_labels(db, items, labels_of(notes))
     for table in (schema.note, schema.memo):
         delete(db, table, table.c.item, items)

@@ -11,10 +11,10 @@ from sqlalchemy import Connection, func, select, update
 
 from stitchjam.data.disk import schema
 from stitchjam.data.disk.database import Database, get, insert_missing, put, replace
-from stitchjam.data.disk.taint import WRITE_MEMO
+from stitchjam.data.disk.memo_taint import WRITE_MEMO
 from stitchjam.data.disk.work import StepKey
-from stitchjam.data.disk.worked import last_program
-from stitchjam.data.errors import DataError
+from stitchjam.data.disk.worked import leading_program
+from stitchjam.data.errors import DataError, UsageError
 from stitchjam.data.index.encoders import open_encoder
 from stitchjam.data.tree.grow import Sizes, Tree
 from stitchjam.data.tree.records import Memo, Readme
@@ -52,7 +52,7 @@ class Memos:
             return int(get(db, "epoch"))
 
     def tree(self, program: str = "", behind: bool = False) -> Tree:
-        """The tree of a program, "" for the one that filed last; empty when there is none.
+        """The tree of a program, "" for the one that filed most, and last; empty when there is none.
 
         Args:
             program: its fingerprint.
@@ -63,7 +63,7 @@ class Memos:
             DataError: a memo cannot be read.
         """
         with self._lock, self._database.read() as db:
-            program = program or last_program(db, WRITE_MEMO)
+            program = program or leading_program(db, WRITE_MEMO)
             known = self._known.get(program)
             if known is None or known.epoch < int(get(db, "epoch")) or not (_grow(db, program, known) or behind):
                 known = self._known[program] = _read(db, program)
@@ -115,7 +115,10 @@ def _sizes(program: str) -> str:
 def _read(db: Connection, program: str) -> _Known:
     """The tree of a program as it stands in the memory."""
     kept = db.execute(select(schema.meta.c.value).where(schema.meta.c.key == _sizes(program))).scalar_one_or_none()
-    sizes = Sizes(**json.loads(kept)) if kept else None
+    try:
+        sizes = Sizes(**json.loads(kept)) if kept else None
+    except (ValueError, TypeError, UsageError):
+        raise DataError("the limits of the tree cannot be read; file anew: stitchjam memorize --again") from None
     known = _Known(int(get(db, "epoch")), Tree(open_encoder(get(db, "encoder")), sizes=sizes))
     _grow(db, program, known)
     return known

@@ -17,11 +17,10 @@ from stitchjam.data.disk.database import chunked
 from stitchjam.data.index.terms import terms
 from stitchjam.data.intents.bank import LabelBank
 from stitchjam.data.intents.records import Entry, Label, Merge
-from stitchjam.data.tree.records import Memo
 
-__all__ = ["LABEL_TURN", "Noted", "WRITE_MEMO", "Words", "noted", "only_in", "tainted", "tainted_memos"]
+__all__ = ["LABEL_TURN", "Noted", "Words", "noted", "only_in", "tainted"]
 
-LABEL_TURN, WRITE_MEMO = "label_turn", "write_memo"
+LABEL_TURN = "label_turn"
 _ROWS = 500  # notes that are read at once
 _CUT = 3  # letters of a word that a model's sentence ends in, when it was cut to its length
 
@@ -136,59 +135,6 @@ def tainted(notes: Collection[Noted], items: Iterable[str]) -> set[str]:
                 spoiled.add(program)
                 left += [other for other in bearers if other not in found]
     return found
-
-
-def tainted_memos(db: Connection, items: Iterable[str]) -> set[str]:
-    """Those of these items that are sessions, and all sessions whose memos have to go with theirs.
-
-    A memo is written in sight of a few others. It goes with one of them when it holds a word that it can only have from
-    there: a word of that session, or one of its memo that no earlier memo had, and that its own session does not hold.
-    What it learned is then looked for in those that were written in sight of it.
-    """
-    memo, items = schema.memo.c, set(items)
-    found = set(items)
-    memos, seen_by = dict[tuple[str, str], Memo](), defaultdict[str, list[tuple[str, str]]](list)
-    used, fresh = (
-        defaultdict[str, set[str]](set),
-        dict[tuple[str, str], set[str]](),
-    )  # by program; words of a memo first
-    rows = db.execute(
-        select(memo.item, memo.program, memo.content).where(memo.step == WRITE_MEMO).order_by(memo.number)
-    )
-    for row in rows:
-        try:
-            memos[row.item, row.program] = one = Memo.model_validate_json(row.content)
-        except ValidationError:
-            found.add(row.item)
-            continue
-        words = set(terms(one.text))
-        fresh[row.item, row.program] = words - used[row.program]
-        used[row.program] |= words
-        for other in one.seen:
-            seen_by[other].append((row.item, row.program))
-    known = defaultdict[tuple[str, str], set[str]](set)
-    left = [
-        (gone, program, set(_words_of(db, gone)) | fresh.get((gone, program), set()))
-        for gone in found
-        for program in used
-    ]
-    while left:
-        gone, program, told = left.pop()
-        for item, by in seen_by.get(gone, ()):
-            if by != program or item in items:
-                continue
-            learned = told.intersection(terms(memos[item, by].text)).difference(_words_of(db, item))
-            if learned - known[item, by]:
-                known[item, by] |= learned
-                found.add(item)
-                left.append((item, by, set(known[item, by])))
-    return found
-
-
-def _words_of(db: Connection, session: str) -> set[str]:
-    turn = schema.turn.c
-    rows = db.execute(select(turn.speaker, turn.text).join(schema.session).where(schema.session.c.id == session))
-    return {term for row in rows for term in terms(f"{row.speaker} {row.text}")}
 
 
 def _links(

@@ -9,7 +9,7 @@ from stitchjam.data.disk import schema
 from stitchjam.data.disk.database import Database, get
 from stitchjam.data.disk.work import GIVEN_UP, StepKey, of
 
-__all__ = ["counts", "given_up", "last_program"]
+__all__ = ["counts", "given_up", "last_program", "leading_program"]
 
 
 def given_up(database: Database, key: StepKey) -> int:
@@ -27,6 +27,18 @@ def last_program(db: Connection, step: str) -> str:
         if one == step and db.execute(done.limit(1)).first():
             return program
     return ""
+
+
+def leading_program(db: Connection, step: str) -> str:
+    """The program that has done most of a step, the last to begin among several; "" when none has done anything.
+
+    One that is on its way does not take the place of one that is through.
+    """
+    work = schema.work.c
+    done = select(work.program, func.count().label("items")).where(work.step == step, work.status == "done")
+    by_program = {row.program: row.items for row in db.execute(done.group_by(work.program))}
+    begun = [program for one, program, _ in json.loads(get(db, "steps")) if one == step and program in by_program]
+    return max(reversed(begun), key=lambda program: by_program[program], default="")
 
 
 def counts(db: Connection) -> list[dict[str, Any]]:

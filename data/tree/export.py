@@ -3,6 +3,7 @@
 Names are made by code from letters, digits and hyphens; no text of the memory becomes part of a path.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,9 @@ def export_tree(store: Store, target: Path) -> Exported:
     Raises:
         UsageError: there is something in the folder, or it cannot be written.
     """
+    target = Path(os.path.realpath(target))
+    if target == Path.cwd():
+        raise UsageError(f"{target} is where you are; name a folder below it")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(f"{target} holds something; name a new or empty folder")
     try:

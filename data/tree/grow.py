@@ -4,6 +4,7 @@ The tree is a fold of the memos in the order in which their sessions were added,
 give the same. It is a view: a session keeps its id wherever it is filed, and so do all spans in it.
 """
 
+import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ ROOT = "root"
 _GROWTH, _DIGITS = 64, 5
 
 
+_FEWEST = 3  # with two, memos that are all alike make a list of folders instead of a tree
+
+
 @dataclass(frozen=True)
 class Sizes:
     """Limits of a tree: how much a folder holds, and what decides about a split.
@@ -37,8 +41,11 @@ class Sizes:
     drift: float = 0.3
 
     def __post_init__(self) -> None:
-        if not all(isinstance(one, int) and one > 1 for one in (self.sessions, self.folders)) or not 0 <= self.drift:
-            raise UsageError(f"a folder holds two things or more, and drift is 0 or more, not {self}")
+        whole = all(isinstance(one, int) and not isinstance(one, bool) for one in (self.sessions, self.folders))
+        if not whole or self.sessions < 2 or self.folders < _FEWEST:
+            raise UsageError(f"a folder holds two sessions or more, and {_FEWEST} folders or more, not {self}")
+        if not isinstance(self.drift, (int, float)) or not 0 <= self.drift < math.inf:
+            raise UsageError(f"drift is a number from 0 on, not {self.drift!r}")
 
 
 class Folder:

@@ -4,6 +4,7 @@ One batch and many appends do the same: memos in the order of sessions, then wha
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import dspy
@@ -114,7 +115,8 @@ class _Run:
         """Drop what this program wrote, once its model has shown that it answers."""
         store = self.disk.store
         for session_id in list(store.session_times)[:1]:
-            self.memorizer(session=store.session(session_id))
+            with suppress(ModelOutputError):  # it answers, if not in a way that can be used
+                self.memorizer(session=store.session(session_id))
         self.disk.memos.drop(self.program)
 
 

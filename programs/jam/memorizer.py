@@ -3,6 +3,7 @@
 A memo is written in sight of a few related ones, never of the tree, so that the thousandth costs what the first did.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -65,6 +66,8 @@ class Memorizer(Program):
         for name, size, least in (("related", related, 0), ("window", window, 50)):
             if not isinstance(size, int) or isinstance(size, bool) or size < least:
                 raise UsageError(f"{name} is a whole number from {least} on, not {size!r}")
+        if not isinstance(sizes or Sizes(), Sizes):
+            raise UsageError(f"sizes are a Sizes(...), not {sizes!r}")
         self.sizes, self.related, self.window = sizes or Sizes(), related, window
         for name, signature in _STEPS.items():
             setattr(self, name, as_step(steps.get(name), signature))
@@ -220,20 +223,23 @@ def _said(names: Sequence[str], session: Session) -> Iterator[str]:
 def _dates(reply: MemoReply, part: _Part, session: Session) -> Iterator[Dated]:
     """The dates whose phrase stands in the part that was read, as days or months."""
     for one in reply.dates:
-        place = _find(one.phrase, part)
-        if place is None:
+        span = _find(one.phrase, part)
+        if span is None:
             continue
-        passage, start = place
-        if date := meant_date(one.phrase, one.date, passage.turn.time or session.time):
-            yield Dated(phrase=one.phrase, date=date, span=Span.of(passage.turn, start, start + len(one.phrase)))
+        turn = next(passage.turn for passage in part.of.values() if passage.turn.id == span.turn_id)
+        if date := meant_date(" ".join(one.phrase.split()), one.date, turn.time or session.time):
+            yield Dated(phrase=one.phrase, date=date, span=span)
 
 
-def _find(phrase: str, part: _Part) -> tuple[Passage, int] | None:
-    """The passage in which words stand, and where in its turn; case does not count."""
+def _find(phrase: str, part: _Part) -> Span | None:
+    """Where words stand in the part that was read; case does not count, nor where a line ends."""
+    words = r"\s+".join(map(re.escape, phrase.split()))
+    if not words:
+        return None
+    pattern = re.compile(rf"(?<![A-Za-z0-9]){words}(?![A-Za-z0-9])", re.IGNORECASE)
     for passage in part.of.values():
-        at = passage.text.lower().find(phrase.lower()) if phrase else -1
-        if at >= 0 and len(passage.text.lower()) == len(passage.text):
-            return passage, passage.start + at
+        if found := pattern.search(passage.text):
+            return Span.of(passage.turn, passage.start + found.start(), passage.start + found.end())
     return None
 
 

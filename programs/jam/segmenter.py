@@ -58,10 +58,11 @@ class Segmenter(Program):
             BackendError: from the step.
         """
         failures: list[str] = []
-        sessions = [part for session in history.sessions for part in self._parts(session, failures)]
+        taken = {session.id for session in history.sessions}
+        sessions = [part for session in history.sessions for part in self._parts(session, failures, taken)]
         return dspy.Prediction(history=history.model_copy(update={"sessions": tuple(sessions)}), failures=failures)
 
-    def _parts(self, session: Session, failures: list[str]) -> Iterator[Session]:
+    def _parts(self, session: Session, failures: list[str], taken: set[str]) -> Iterator[Session]:
         costs = [count_tokens(turn.text) for turn in session.turns]
         if sum(costs) <= self.tokens:
             yield session
@@ -71,7 +72,7 @@ class Segmenter(Program):
         for number, group in enumerate(groups, 1):
             turns = [session.turns[at] for at in group]
             rows = [turn.model_dump(include={"speaker", "text", "time", "external_id"}) for turn in turns]
-            yield build_session(f"{session.id}#{number}", _time(turns, session), rows)
+            yield build_session(_new_id(f"{session.id}#{number}", taken), _time(turns, session), rows)
 
     def _starts(self, session: Session, failures: list[str]) -> set[int]:
         """Places of the turns with which something new begins, as a model sees them."""
@@ -88,6 +89,13 @@ class Segmenter(Program):
                 continue
             found.update(labels[label] for label in reply.starts if label in labels)
         return found
+
+
+def _new_id(wanted: str, taken: set[str]) -> str:
+    while wanted in taken:
+        wanted += "'"
+    taken.add(wanted)
+    return wanted
 
 
 def _groups(costs: Sequence[int], starts: set[int], tokens: int) -> list[list[int]]:
