@@ -13,8 +13,10 @@ from stitchjam.backends import bindings as bindings_module
 from stitchjam.backends.bindings import Bindings
 from stitchjam.backends.scripted import scripted_lm
 from stitchjam.data.disk.store import DiskStore
+from stitchjam.data.ids import build_session
 from stitchjam.data.readers import read_history
 from stitchjam.data.readers.sessions import write_sessions
+from stitchjam.data.records import History
 
 QUESTION = "What is the number of the boat talk, Zeta4?"
 RESEARCH: dict[str, Any] = {
@@ -272,7 +274,7 @@ def test_a_long_text_becomes_sessions_whose_turns_know_their_places(run):
     assert run("ingest", "story.sessions.jsonl", "--memory", "m")[0] == 0
 
 
-@pytest.mark.parametrize(("end", "begin"), [("\r\n", ""), ("\n", "\ufeff"), ("\r", ""), ("\n", "One\x0cpage.\n\n")])
+@pytest.mark.parametrize(("end", "begin"), [("\r\n", ""), ("\n", "\ufeff"), ("\n", "One\x0cpage.\u2028Two.\n\n")])
 def test_places_are_right_whatever_the_ends_of_lines(run, end, begin):
     text = begin + LONG.replace("\n", end)
     Path("story.txt").write_bytes(text.encode())
@@ -282,6 +284,27 @@ def test_places_are_right_whatever_the_ends_of_lines(run, end, begin):
     for turn in turns:
         start, stop = map(int, turn.external_id.split("-"))
         assert text[start:stop].splitlines() == turn.text.splitlines()
+
+
+def test_the_place_of_a_turn_is_not_in_the_name_of_its_speaker(run):
+    text = "Ed: Ed\n\nNoah: No\n\nEd: Yes, Noah is here.\n"
+    Path("talk.txt").write_text(text)
+    run("segment", "talk.txt", "--out", "t.sessions.jsonl", "--format", "transcript")
+    places = [turn.external_id for turn in read_history("t.sessions.jsonl").turns]
+    assert [text[int(a) : int(b)] for a, b in (place.split("-") for place in places)] == [
+        "Ed",
+        "No",
+        "Yes, Noah is here.",
+    ]
+
+
+def test_sessions_that_were_cut_have_ids_of_their_own(run):
+    turns = [{"speaker": "Mira", "text": f"The boat {at} sails. " * 10} for at in range(20)]
+    sessions = (build_session("a", "2026-03-01", turns), build_session("a#1", "2026-03-02", turns[:1]))
+    write_sessions("in.sessions.jsonl", History(id="h", sessions=sessions))
+    assert run("segment", "in.sessions.jsonl", "--out", "out.sessions.jsonl", "--tokens", "300")[0] == 0
+    ids = [session.id for session in read_history("out.sessions.jsonl").sessions]
+    assert len(set(ids)) == len(ids) > 2 and run("ingest", "out.sessions.jsonl", "--memory", "m")[0] == 0
 
 
 def test_a_model_can_say_where_something_new_begins(run, script):

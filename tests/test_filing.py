@@ -6,7 +6,7 @@ from typing import Any
 
 import dspy
 import pytest
-from filing import FILING, calls_of, memo, talks
+from filing import FILING, TOPICS, calls_of, memo, talks
 from oracle import field
 
 from stitchjam.backends.scripted import ScriptedCall, scripted_lm
@@ -282,7 +282,7 @@ def test_one_bad_reply_of_many_does_not_lose_the_memo_of_a_long_session():
         found = Memorizer(window=400)(session=session).memo
     assert len(made) > 8 and found.skipped == 1 and found.facts
     with dspy.context(lm=scripted_lm({"write_memo": "no json"})), pytest.raises(ModelOutputError):
-        Memorizer(window=400)(session=session)
+        Memorizer(window=400)(session=build_session("other", "2026-03-02", turns))
 
 
 @pytest.mark.parametrize("time", ["8 May 2023", "2023-05", "yesterday", "20230508T1800"])
@@ -292,6 +292,36 @@ def test_a_time_of_another_form_does_not_end_the_filing(time):
     with dspy.context(lm=scripted_lm({"write_memo": lambda call: memo(call) | {"dates": dates}})):
         found = Memorizer()(session=session).memo
     assert "2023-05-07" in [one.date for one in found.dates]
+
+
+@pytest.mark.parametrize("text", ["We meet\nnext\nFriday.", "We meet next  Friday.", "İki: next Friday!"])
+def test_a_date_is_found_whatever_stands_between_its_words(text):
+    session = build_session("s", "2026-03-04", [{"speaker": "Mira", "text": text}])
+    dates = [{"phrase": "next Friday", "date": "2026-03-13"}]
+    with dspy.context(lm=scripted_lm({"write_memo": lambda call: memo(call) | {"dates": dates}})):
+        (found,) = Memorizer()(session=session).memo.dates
+    assert found.span.holds_in(session.turns[0]) and text[found.span.start : found.span.end].split() == [
+        "next",
+        "Friday",
+    ]
+
+
+def test_a_date_is_not_found_within_a_word():
+    session = build_session("s", "2026-03-04", [{"speaker": "Mira", "text": "Maybe we go."}])
+    dates = [{"phrase": "May", "date": "2026-05"}]
+    with dspy.context(lm=scripted_lm({"write_memo": lambda call: memo(call) | {"dates": dates}})):
+        assert Memorizer()(session=session).memo.dates == ()
+
+
+def test_again_works_when_the_model_cannot_answer_the_first_session(disk):
+    disk.add_history(talks(3))
+    file(disk)
+
+    def failing(call: ScriptedCall) -> Any:
+        return "no json" if "Zeta0" in field(call.prompt, "source") else memo(call)
+
+    done = file(disk, lm=scripted_lm(FILING | {"write_memo": failing}), start="again")
+    assert (done.done, list(done.failed)) == (2, ["s0"])
 
 
 def test_retried_memos_do_not_grow_the_tree_anew_for_each(disk, monkeypatch):
@@ -350,7 +380,7 @@ def add(disk: DiskStore, name: str, text: str) -> None:
 def test_what_is_forgotten_is_in_no_memo_name_or_readme(disk):
     disk.add_history(talks(12))
     secret = build_session(
-        "secret", "2026-02-01", [{"speaker": "Mira", "text": "The boat and the sail hide Zeta99 zorb."}]
+        "secret", "2026-02-01", [{"speaker": "Mira", "text": "The boat and the sail hide Quux77 zorb."}]
     )
     disk.add_history(History(id="secret", sessions=(secret,)))
     later = build_session("later", "2026-02-02", [{"speaker": "Mira", "text": "The boat and the mast are fine."}])
@@ -392,14 +422,29 @@ def test_what_is_forgotten_while_readmes_are_written_is_in_none_of_them(disk):
     assert b"zorb" not in Path(disk.database.file).read_bytes()
 
 
+def test_what_was_learned_through_a_memo_that_is_written_anew_since_is_forgotten_too(disk):
+    def copying(call: ScriptedCall) -> Any:
+        told = "quagga" in call.prompt
+        return memo(call) | ({"title": "quagga boat", "gist": "The quagga boat."} if told else {})
+
+    for name, text in (("sa", "A boat with a quagga."), ("sb", "The boat sails."), ("sc", "The boat and the sail.")):
+        add(disk, name, text)
+        file(disk, Memorizer(related=1), scripted_lm(FILING | {"write_memo": copying}))
+    assert "quagga" in disk.store.tree.memos["sc"].title
+    disk.add_turn("sb", {"speaker": "Mira", "text": "The harbour is calm."})
+    file(disk, Memorizer(related=1), scripted_lm(FILING))
+    disk.forget("sa")
+    assert b"quagga" not in Path(disk.database.file).read_bytes() and "sc" not in disk.store.tree.memos
+
+
 def test_words_that_all_memos_use_do_not_make_them_go_with_one_that_is_forgotten(disk):
-    disk.add_history(talks(24))
+    disk.add_history(talks(24, topics={"rail": TOPICS["rail"], "garden": TOPICS["garden"]}))
 
     def worded(call: ScriptedCall) -> Any:
         return memo(call) | {"gist": "They discuss their plans about it."}
 
     file(disk, lm=scripted_lm(FILING | {"write_memo": worded}))
-    add(disk, "one", "The boat of Zeta99.")
+    add(disk, "one", "The boat of Quux.")
     file(disk, lm=scripted_lm(FILING | {"write_memo": worded}))
     add(disk, "two", "The boat and the sail.")
     file(disk, lm=scripted_lm(FILING | {"write_memo": worded}))
@@ -442,4 +487,6 @@ def test_the_tree_of_the_program_that_filed_last_is_shown(disk):
     other = Memorizer(sizes=Sizes(sessions=3))
     file(disk, other)
     assert len(disk.store.tree.root.folders) > 1 and disk.memos.tree(Memorizer().fingerprint).root.folders == []
+    assert file(disk, Memorizer(related=1), limit=2).done == 2
+    assert disk.store.tree is disk.memos.tree(other.fingerprint)  # one that is on its way takes no other's place
     assert filing(other.fingerprint).program == other.fingerprint and isinstance(disk.store.tree, Tree)

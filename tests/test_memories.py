@@ -104,13 +104,13 @@ def test_a_memory_that_holds_more_than_the_part_is_refused_with_what_to_do(of):
 def test_a_memory_that_holds_less_than_is_asked_is_refused_unless_it_may_be_completed(of):
     whole = history(*TEXTS, size=4)
     of(whole.first(3))
-    with pytest.raises(DataError, match="holds 3 of the 6 turns that 'h' has here; label the others first"):
+    with pytest.raises(DataError, match="holds 3 of the 6 turns that 'h' has here; add the others first"):
         of(whole, create=False)
     assert of(whole).store.size == 6
 
 
 def test_a_memory_that_is_not_there_is_not_made_when_it_must_not_be(of, tmp_path):
-    with pytest.raises(UsageError, match="holds no memory of 'h'; label it first"):
+    with pytest.raises(UsageError, match="holds no memory of 'h'; make it first"):
         of(history(*TEXTS), create=False)
     assert not (tmp_path / "memories").exists()
     (tmp_path / "memories" / "h").mkdir(parents=True)

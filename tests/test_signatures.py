@@ -205,3 +205,56 @@ def test_half_a_surrogate_pair_in_a_reply_is_an_error():
 def test_replies_are_frozen():
     with pytest.raises(ValidationError):
         CoverReply(entry="e1").entry = "e2"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def action(**fields):
+    return {"tool": "browse", "target": "c1", "query": "boat"} | fields
+
+
+@pytest.mark.parametrize(
+    "flaw",
+    [action(tool="finish"), {"tool": 3}, "browse c1", None, 7, {"target": "c1"}],
+)
+def test_a_bad_action_costs_no_other(flaw):
+    reply = PlanReply.model_validate({"needs": ["the boat"], "actions": [action(), flaw, action(target="c2")]})
+    assert [one.target for one in reply.actions] == ["c1", "c2"]
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({"query": None}, ""),
+        ({"query": ["red", "boat"]}, "red, boat"),
+        ({"query": 12}, "12"),
+        ({"query": "half \ud800"}, "half ?"),
+    ],
+)
+def test_a_query_of_any_form_is_read(given, read):
+    assert Action.model_validate(action(**given)).query == read
+    assert Action.model_validate({"tool": "browse", "target": "c1"}).query == ""
+
+
+def test_needs_and_claims_that_are_too_long_are_cut_and_single_ones_are_lists():
+    assert len(PlanReply.model_validate({"needs": "word " * 40, "actions": action()}).needs[0]) <= 120
+    reply = ComposeReply.model_validate(
+        {"claims": [{"entry": "e1", "claim": "word " * 60}, {"entry": "e2", "claim": ""}]}
+    )
+    assert [one.entry for one in reply.claims] == ["e1"] and len(reply.claims[0].claim) <= 200
+    assert BrowseReply.model_validate({"lines": "t1"}).lines == ["t1"]
+    assert BrowseReply.model_validate({"lines": None}).lines == []
+
+
+@pytest.mark.parametrize(
+    ("target", "read"),
+    [
+        ("f1", "f1"),
+        ("[c03]", "c3"),
+        ("C3: Mira said", "c3"),
+        ("c2 | 2026-01", "c2"),
+        ("f1-race-weekend/plans", "f1-race-weekend/plans"),
+        ("q3-report", "q3-report"),
+        ("q3 budget/plan", "q3 budget/plan"),
+    ],
+)
+def test_a_path_that_begins_like_a_label_is_a_path(target, read):
+    assert Action.model_validate(action(target=target)).target == read

@@ -105,10 +105,18 @@ def test_near_gives_what_is_alike_among_those_that_may_be_chosen():
     assert tree.near("boat", 0) == [] and Tree().near("boat", 3) == []
 
 
-@pytest.mark.parametrize("bad", [{"sessions": 1}, {"folders": 0}, {"drift": -1.0}, {"sessions": 2.5}])
+@pytest.mark.parametrize(
+    "bad", [{"sessions": 1}, {"folders": 0}, {"folders": 2}, {"sessions": 2.5}, {"sessions": True}]
+)
 def test_sizes_that_no_folder_can_have_are_refused(bad):
-    with pytest.raises(UsageError, match="two things or more"):
+    with pytest.raises(UsageError, match="two sessions or more"):
         Sizes(**bad)
+
+
+@pytest.mark.parametrize("drift", [-1.0, float("inf"), float("nan"), "x"])
+def test_a_drift_that_is_none_is_refused(drift):
+    with pytest.raises(UsageError, match="drift is a number"):
+        Sizes(drift=drift)
 
 
 # -- paths
