@@ -1,7 +1,7 @@
 """Turns gold evidence, the words of a question, or chance into the steps of a Researcher, so that it needs no model.
 
-What an ideal planner cannot find, no planner can; what one finds that only looks for words of the question is the
-least; and one that writes nonsense must end within its budget all the same.
+What a planner finds that knows the words of each gold turn shows whether search and reading work at all; what one
+finds that only has the words of the question is the least; and one that writes nonsense must end within its budget.
 """
 
 import re
