@@ -5,7 +5,7 @@ import string
 import threading
 import unicodedata
 
-__all__ = ["escape", "name_key", "normalise", "one_line", "printable", "stem", "words"]
+__all__ = ["escape", "is_question", "name_key", "normalise", "one_line", "printable", "stem", "words"]
 
 # A memory may hold transcripts of LM calls. Field markers of dspy adapters would open or close fields in our prompt,
 # and chat-template tokens are parsed as such by llama.cpp even inside a message.
@@ -20,6 +20,11 @@ _MARKERS = (
 _SPACE = re.compile(r"\s+")
 _PUNCTUATION = str.maketrans({mark: " " for mark in string.punctuation})
 _ARTICLES = {"a", "an", "the"}
+
+
+def is_question(text: str) -> bool:
+    """Whether a text ends in a question mark, of any script that has one."""
+    return text.rstrip(" \n\"')]”’").endswith(("?", "？", "؟", "\N{GREEK QUESTION MARK}"))
 
 
 def escape(text: str) -> str:

@@ -485,7 +485,7 @@ def test_all_differences_of_the_contract_are_listed_and_nothing_changes(folder):
 
 def test_a_program_that_fails_midway_leaves_the_one_given_as_it_was(compiled, tmp_path):
     write(tmp_path / "x", compiled["researcher"], "researcher")
-    rewrite(tmp_path / "x", "program.json", lambda t: t["compose_context"]["demos"][0]["reply"].update(claims="x"))
+    rewrite(tmp_path / "x", "program.json", lambda t: t["compose_context"]["demos"][0]["reply"].update(claims=7))
     mine = Researcher()
     before = prompts(mine)
     with pytest.raises(ArtifactError, match="ComposeReply"):

@@ -34,9 +34,9 @@ def turns(state: ResearchState) -> list[Passage]:
 
 def test_candidates_keep_their_labels(state):
     assert state.add_candidates(state.store.search_sessions("boat", k=1)) == ["c1"]
-    first = state.candidates["c1"].session
+    first = state.candidates["c1"].session.id
     assert state.add_candidates(state.store.search_sessions("boat hall", k=3)) == ["c2", "c3"]
-    assert state.candidates["c1"].session is first
+    assert state.candidates["c1"].session.id == first
 
 
 def test_the_same_turn_is_evidence_once(state):

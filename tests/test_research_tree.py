@@ -285,7 +285,7 @@ SCRIPTS: dict[str, Any] = {
 
 def research(store: Store, program: Researcher | None = None, lm: Any = None, **scripts: Any) -> Context:
     with dspy.context(lm=lm or scripted_lm(SCRIPTS | scripts)):
-        return (program or Researcher())(question="What is the number of Zeta7?", store=store).context
+        return (program or Researcher(least=1))(question="What is the number of Zeta7?", store=store).context
 
 
 def test_each_round_says_of_what_kind_its_observations_are(filed):

@@ -10,6 +10,7 @@ from test_research_state import store_of
 
 from stitchjam.backends.scripted import ScriptedCall, scripted_lm
 from stitchjam.data.errors import BackendError, BudgetStop, UsageError
+from stitchjam.data.ids import build_session
 from stitchjam.data.records import Context, History
 from stitchjam.data.sample import load_data
 from stitchjam.data.store import Store
@@ -48,7 +49,7 @@ SCRIPTS = {
 
 def research(store: Store = STORE, program: Researcher | None = None, question=QUESTION, **scripts) -> Context:
     with dspy.context(lm=scripted_lm(SCRIPTS | scripts)):
-        return (program or Researcher())(question=question, store=store).context
+        return (program or Researcher(least=1))(question=question, store=store).context
 
 
 def cover(need: str, entry: str):
@@ -110,6 +111,33 @@ def test_an_empty_first_plan_reads_the_best_candidate():
 def test_a_round_that_would_open_nothing_opens_the_best_unread_candidate():
     context = research(plan_first=plan(action("search", query="Heron")))
     assert context.rounds[0].actions == ("search 'heron'", "browse c3 for 'heron'")
+
+
+def test_what_a_first_plan_leaves_unread_is_read_besides_as_far_as_limits_allow():
+    context = research(program=Researcher())
+    assert context.rounds[0].actions == ("browse c1 for ''", "browse c2 for ''", "browse c3 for ''")
+    context = research(program=Researcher(least=2))
+    assert len(context.browsed) == 2
+    first = plan(action("search", query="Heron"), action("browse", "c3"))
+    context = research(program=Researcher(), question="Which red boat?", plan_first=first)
+    assert [one.split(" for")[0] for one in context.rounds[0].actions] == ["search 'heron'", "browse c3", "browse c1"]
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, True])
+def test_least_is_a_number_of_sessions(bad):
+    with pytest.raises(UsageError, match="least is a whole number"):
+        Researcher(least=bad)
+
+
+def test_a_question_covers_no_need_and_brings_its_answer_along():
+    turns = [
+        {"speaker": "Mira", "text": "Is the red boat here?"},
+        {"speaker": "Jonas", "text": "No, Wagtail is at sea."},
+    ]
+    store = Store.of(History(id="h", sessions=(build_session("s", "2026-01-01", turns),)))
+    context = research(store, judge_sufficiency={"entry": "e1"})
+    assert [one.quote for one in context.evidence] == ["Is the red boat here?", "No, Wagtail is at sea."]
+    assert context.covered == (False,)
 
 
 def test_a_search_that_names_a_candidate_reads_it():
@@ -190,7 +218,7 @@ def test_covered_needs_are_not_judged_again():
         }
     )
     with dspy.context(lm=lm):
-        Researcher()(question=QUESTION, store=STORE)
+        Researcher(least=1)(question=QUESTION, store=STORE)
     judged = [field(c.prompt, "need") for c in calls(lm) if c.step == "judge_sufficiency"]
     assert sorted(judged) == ["its price", "its price", "the red boat"]  # needs of a round are judged in threads
 
@@ -222,7 +250,7 @@ def test_wrong_actions_become_observations():
 def test_the_next_plan_sees_what_was_tried_and_what_is_missing():
     lm = scripted_lm(SCRIPTS | {"judge_sufficiency": {"entry": "none"}})
     with dspy.context(lm=lm):
-        Researcher()(question=QUESTION, store=STORE)
+        Researcher(least=1)(question=QUESTION, store=STORE)
     (prompt,) = [call.prompt for call in calls(lm) if call.step == "plan_next"]
     assert field(prompt, "tried") == "browse c1 for '' -> found e1"
     assert field(prompt, "missing") == "the red boat" and "e1 |" in field(prompt, "found")
@@ -401,7 +429,7 @@ def test_the_async_form_gives_the_same_context():
     import asyncio
 
     with dspy.context(lm=scripted_lm(SCRIPTS)):
-        prediction = asyncio.run(_async(Researcher(), question=QUESTION, store=STORE))
+        prediction = asyncio.run(_async(Researcher(least=1), question=QUESTION, store=STORE))
     assert prediction.context == research()
 
 

@@ -49,6 +49,8 @@ class Researcher(Program):
         limits: overrides what `effort` sets.
         min_overlap: share of a need's content words that evidence must hold, with the turns beside it, to cover it.
             Small models name some evidence for every need; 0 takes their word.
+        least: sessions that are read in the first round at least, as far as `limits` allow. Small models choose one and
+            find it enough; what they do not choose is read besides, best first.
         tree: whether folders are shown and can be opened; False is a flat store.
         filters: whether a search can be limited to speakers, folders, periods, and topics and types where turns have
             notes.
@@ -63,11 +65,12 @@ class Researcher(Program):
     judge_sufficiency: dspy.Module
     compose_context: dspy.Module
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         effort: Effort = "low",
         limits: Limits | None = None,
         min_overlap: float = 0.3,
+        least: int = 3,
         tree: bool = True,
         filters: bool = True,
         ranking: Ranking = "hybrid",
@@ -83,12 +86,14 @@ class Researcher(Program):
             raise UsageError(f"limits are whole numbers from 1 on, not {tuple(self.limits)}")
         if not 0 <= min_overlap <= 1:
             raise UsageError(f"min_overlap is a share from 0 to 1, not {min_overlap!r}")
+        if not isinstance(least, int) or isinstance(least, bool) or least < 1:
+            raise UsageError(f"least is a whole number from 1 on, not {least!r}")
         if not isinstance(tree, bool) or not isinstance(filters, bool) or ranking not in get_args(Ranking):
             raise UsageError(
                 f"tree and filters are true or false, ranking is one of {', '.join(get_args(Ranking))}; "
                 f"not {tree!r}, {filters!r}, {ranking!r}"
             )
-        self.min_overlap, self.tree, self.filters = min_overlap, tree, filters
+        self.min_overlap, self.least, self.tree, self.filters = min_overlap, least, tree, filters
         self.ranking: Ranking = ranking
         for name, signature in _STEPS.items():
             setattr(self, name, as_step(steps.get(name), signature))
@@ -99,6 +104,7 @@ class Researcher(Program):
             "effort": self.effort,
             "limits": list(self.limits),
             "min_overlap": self.min_overlap,
+            "least": self.least,
             "tree": self.tree,
             "filters": self.filters,
             "ranking": self.ranking,
@@ -126,7 +132,7 @@ class Researcher(Program):
         rounds: list[Round] = []
         actions = self._first_actions(state)
         while actions is not None and len(rounds) < self.limits.rounds:
-            rounds.append(self._round(state, actions, search))
+            rounds.append(self._round(state, actions, search, 1 if rounds else self.least))
             if watch := dspy.settings.get("watch"):
                 watch(len(rounds), rounds[-1])
             last = state.sufficient or len(rounds) == self.limits.rounds
@@ -151,13 +157,13 @@ class Researcher(Program):
             planned = [Action(tool="browse", target=label, query="") for label in state.unread]
         return moves(planned, state) if planned or state.unread else None
 
-    def _round(self, state: ResearchState, actions: list[Action], search: Search) -> Round:
+    def _round(self, state: ResearchState, actions: list[Action], search: Search, least: int) -> Round:
         most, before, pages = self.limits.actions, len(state.browsed), state.pages
         state.found.clear()
         done = act(actions, state, self.browse_source, most, search)
-        if state.pages == pages:
-            more = besides(state, most - sum(one.outcome not in ("repeated", "beyond") for one in done))
-            done += act(more, state, self.browse_source, len(more), search)
+        read, left = state.pages - pages, most - sum(one.outcome not in ("repeated", "beyond") for one in done)
+        more = besides(state, min(least - read, left) if read else max(1, min(least, left)))
+        done += act(more, state, self.browse_source, len(more), search)
         self._judge(state)
         return Round(
             actions=tuple(one.action for one in done),
@@ -189,7 +195,7 @@ class Researcher(Program):
         for need, entry in zip(needs, map_ordered(covering, needs), strict=True):
             if isinstance(entry, Exception):
                 state.fail("judge_sufficiency", entry)
-            elif entry in shown and state.overlap(need, entry) >= self.min_overlap:
+            elif entry in shown and not state.asks(entry) and state.overlap(need, entry) >= self.min_overlap:
                 state.covered[need] = entry
 
     def _next_actions(self, state: ResearchState, rounds: int) -> list[Action] | None:

@@ -13,7 +13,7 @@ from stitchjam.data.index.terms import terms
 from stitchjam.data.passages import Passage
 from stitchjam.data.records import Claim, Session, Turn
 from stitchjam.data.store import SessionHit, Store
-from stitchjam.data.text import normalise, one_line
+from stitchjam.data.text import is_question, normalise, one_line
 from stitchjam.data.tokens import truncate
 from stitchjam.data.tree.readme import memo_line
 from stitchjam.data.tree.records import Readme
@@ -130,6 +130,10 @@ class ResearchState:
     def finished(self) -> tuple[str, ...]:
         """Ids of the sessions that were read to the end."""
         return tuple(session_id for session_id in self.pages_read if not self.pages_left(session_id))
+
+    def asks(self, entry: str) -> bool:
+        """Whether evidence is a question, which states no fact; small models take one for its answer."""
+        return is_question(self.evidence[entry].quote)
 
     def overlap(self, need: str, entry: str) -> float:
         """Share of a need's content words that stand in the evidence, its speaker, or the turn before and after it."""

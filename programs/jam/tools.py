@@ -3,7 +3,7 @@
 Folders and searches cost no LM call and are done at once; the sessions to read are then read in parallel.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import dspy
@@ -14,7 +14,7 @@ from stitchjam.data.index.ranking import Weights
 from stitchjam.data.index.terms import terms
 from stitchjam.data.passages import Passage, pages
 from stitchjam.data.records import Outcome, Session
-from stitchjam.data.text import normalise
+from stitchjam.data.text import is_question, normalise
 from stitchjam.programs.jam.places import Place
 from stitchjam.programs.jam.state import UNUSABLE, ResearchState
 from stitchjam.programs.render import clip, quoted_line
@@ -136,14 +136,14 @@ def act(
 
 
 def besides(state: ResearchState, most: int) -> list[Action]:
-    """What is read in a round that read nothing, so that it gets on: what its searches found, best first.
+    """What is read in a round that read too little, so that it gets on: what its searches found, then other candidates.
 
-    When they found nothing that is left to read, the best candidate.
+    Best first, and what was not opened before what was read in part.
     """
-    left = set(state.unfinished)
-    found = [Action(tool="browse", target=one, query=words) for one, words in state.found.items() if one in left]
-    best = (state.unread or state.unfinished)[:1]
-    return found[: max(most, 1)] or [Action(tool="browse", target=one, query="") for one in best]
+    left, unread = set(state.unfinished), state.unread
+    words = {one: said for one, said in state.found.items() if one in left}
+    words |= {one: "" for one in (*unread, *state.unfinished) if one not in words}
+    return [Action(tool="browse", target=one, query=said) for one, said in words.items()][: max(most, 0)]
 
 
 def _is_there(target: str, state: ResearchState) -> bool:
@@ -264,9 +264,25 @@ def _record(reading: _Reading, lines: "list[str] | Exception", state: ResearchSt
         state.pages_read[reading.session.id].discard(reading.page)  # so that another request can read it again
         said = f"{reading.target} was opened, but the reader's answer could not be used; ask with other words"
         return said, "failed"
-    found = state.add_evidence([reading.lines[line] for line in dict.fromkeys(lines) if line in reading.lines])
+    found = state.add_evidence(
+        [*_with_answers([line for line in dict.fromkeys(lines) if line in reading.lines], reading)]
+    )
     rest = f"; {reading.pages_left} more pages" if reading.pages_left else ""
     return (f"found {', '.join(found)}{rest}", "found") if found else (f"nothing relevant in it{rest}", "nothing")
+
+
+def _with_answers(labels: Sequence[str], reading: _Reading) -> Iterator[Passage]:
+    """The lines that were pointed to, and behind a question what someone else says next, which answers it as a rule.
+
+    Small models point to the line that asks.
+    """
+    order = list(reading.lines.values())
+    for label in labels:
+        one = reading.lines[label]
+        yield one
+        behind = order[order.index(one) + 1 :][:1]
+        if is_question(one.text) and behind and behind[0].turn.speaker != one.turn.speaker:
+            yield behind[0]
 
 
 def _nearest(target: str, state: ResearchState) -> str:
