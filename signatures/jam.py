@@ -29,8 +29,9 @@ class PlanReply(Reply):
     """The opening of a research run."""
 
     needs: Annotated[list[_Need], capped(3), BeforeValidator(several), Field(min_length=1, max_length=3)] = Field(
-        description='the facts that must be found, each as a whole, such as "the price of the hall for the supper"; '
-        "one is often enough"
+        # No example: small models copy it.
+        description="the facts that must be found, each as a whole and with the names of the question; one is often "
+        "enough"
     )
     actions: _Actions = Field(description="what to do now: browse every candidate that may hold a fact, best first")
 

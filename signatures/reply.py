@@ -114,7 +114,7 @@ class Action(Reply):
     )
     where: Annotated[str, BeforeValidator(_where), Field(max_length=_LONGEST_WHERE)] = Field(
         default="",
-        description='of a search: labels of filters and a period, such as "s1" or "f2, 2026-03"; empty for everywhere',
+        description="of a search: labels of filters, or a period (YYYY-MM), if the question names one; else empty",
     )
 
     @model_validator(mode="before")
