@@ -301,7 +301,7 @@ def test_a_run_folder_that_cannot_be_used_is_one_line(run, script, small):
 
 
 def test_an_answer_that_cannot_be_used_exits_4(run, script):
-    script(plan_first="no json")
+    script(plan_first="no json", browse_source="no json")
     code, _, err = run("ask", "x")
     assert code == 4
     assert_one_line(err, "plan_first")

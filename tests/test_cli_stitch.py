@@ -201,7 +201,7 @@ def test_a_benchmark_is_labelled_recalled_and_answered_in_its_memories(run, scri
         answer_question={"sources": ["c1"], "answer": "Rex53"},
     )
     code, _, err = run("eval", "recall", *BENCH)
-    assert code == 2 and "label it first" in err
+    assert code == 2 and "make it first" in err
     assert "trip: 60 turns labelled" in run("label", *BENCH)[1]
     report = as_json(run("eval", "recall", *BENCH, "-k", "6", "--json"))
     ways = {row["way"] for row in report["rows"]}

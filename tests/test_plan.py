@@ -31,8 +31,8 @@ def test_the_dearest_rehearsed_run_decides(tmp_path):
     first = next(q.text for q in DATA.questions if q.split == "train")
 
     def plan_first(call):
-        targets = ["c1"] if field(call.prompt, "question") == first else ["c1", "c2"]
-        return {"needs": ["x"], "actions": [{"tool": "browse", "target": at, "query": ""} for at in targets]}
+        needs = ["x"] if field(call.prompt, "question") == first else ["x", "y"]
+        return {"needs": needs, "actions": [{"tool": "browse", "target": "c1", "query": ""}]}
 
     lm = oracle_lm(DATA, plan_first=plan_first)
     plan = plan_only(make_job(tmp_path, DATA, lm, "memory_agent", "end"))

@@ -9,7 +9,7 @@ from oracle import Oracle, field, labels
 from test_research_state import store_of
 
 from stitchjam.backends.scripted import ScriptedCall, scripted_lm
-from stitchjam.data.errors import BackendError, BudgetStop, UsageError
+from stitchjam.data.errors import BackendError, BudgetStop, ModelOutputError, UsageError
 from stitchjam.data.ids import build_session
 from stitchjam.data.records import Context, History
 from stitchjam.data.sample import load_data
@@ -101,6 +101,11 @@ def test_without_a_first_plan_that_can_be_used_what_the_question_found_is_read()
     assert context.failures[0].startswith("plan_first: ") and context.needs == (QUESTION,)
     assert context.rounds[0].actions[0] == "browse c1 for ''"
     assert [claim.quote for claim in context.claims] == ["the red boat is Wagtail"]
+
+
+def test_a_model_of_which_nothing_can_be_used_is_an_error():
+    with pytest.raises(ModelOutputError, match="plan_first"):
+        research(plan_first="no json", browse_source="no json")
 
 
 def test_an_empty_first_plan_reads_the_best_candidate():

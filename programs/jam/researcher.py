@@ -124,24 +124,28 @@ class Researcher(Program):
             are in `context.failures`.
 
         Raises:
+            ModelOutputError: neither the first plan nor any reading could be used.
             BackendError: the endpoint failed.
         """
         state = ResearchState(store, question, Places(store, question, self.tree, self.filters))
         search = Search(self.limits.k, RANKINGS[self.ranking])
         state.add_candidates(store.search_sessions(question, search.k, weights=search.weights))
         rounds: list[Round] = []
-        actions = self._first_actions(state)
+        actions, failed = self._first_actions(state)
         while actions is not None and len(rounds) < self.limits.rounds:
             rounds.append(self._round(state, actions, search, 1 if rounds else self.least))
             if watch := dspy.settings.get("watch"):
                 watch(len(rounds), rounds[-1])
             last = state.sufficient or len(rounds) == self.limits.rounds
             actions = None if last else self._next_actions(state, len(rounds))
+        if failed is not None and not state.pages:  # neither a plan nor a page: it is the model, and not the question
+            raise failed
         return dspy.Prediction(context=self._compose(state, tuple(rounds)))
 
-    def _first_actions(self, state: ResearchState) -> list[Action] | None:
-        """What to do first; None when there is nothing to do. Without a plan, what the question found is read."""
+    def _first_actions(self, state: ResearchState) -> tuple[list[Action] | None, Exception | None]:
+        """What to do first, None when there is nothing to do; and why there is no plan: then what was found is read."""
         planned: list[Action] = []
+        failed: Exception | None = None
         try:
             plan = self.plan_first(
                 overview=state.show_overview(),
@@ -152,10 +156,11 @@ class Researcher(Program):
             state.set_needs(plan.needs)
             planned = plan.actions
         except UNUSABLE as error:
+            failed = error
             state.fail("plan_first", error)
             state.set_needs(())
             planned = [Action(tool="browse", target=label, query="") for label in state.unread]
-        return moves(planned, state) if planned or state.unread else None
+        return (moves(planned, state) if planned or state.unread else None), failed
 
     def _round(self, state: ResearchState, actions: list[Action], search: Search, least: int) -> Round:
         most, before, pages = self.limits.actions, len(state.browsed), state.pages
