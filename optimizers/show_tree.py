@@ -11,7 +11,6 @@ from stitchjam.data.store import Store
 from stitchjam.data.tree.grow import Folder, Tree
 from stitchjam.data.tree.paths import Paths, name_of, paths_of
 from stitchjam.data.tree.readme import entities_of, memo_line, memo_text, period_of, readme_text
-from stitchjam.data.tree.records import Readme
 
 __all__ = ["tree_json", "tree_lines", "unfiled"]
 
@@ -52,7 +51,7 @@ def unfiled(store: Store) -> int:
 
 
 def _folder(tree: Tree, folder: Folder, paths: Paths) -> dict[str, Any]:
-    about = tree.readmes.get(folder.id, Readme(folder=folder.id))
+    about = tree.readme(folder)
     return {
         "id": folder.id,
         "path": paths.folders[folder.id],

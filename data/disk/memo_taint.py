@@ -6,7 +6,7 @@ it learned is then looked for in those that were written in sight of it.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import ValidationError
@@ -63,7 +63,7 @@ def _fresh(memos: dict[_Key, Memo]) -> dict[_Key, set[str]]:
 
 def _learned(db: Connection, memos: dict[_Key, Memo], left: list[tuple[_Key, set[str]]], gone: set[str]) -> set[str]:
     """Sessions whose memos learned words from these, or from others that did."""
-    seen_by, known = dict(_seen_by(memos)), defaultdict[_Key, set[str]](set)
+    seen_by, known = _seen_by(memos), defaultdict[_Key, set[str]](set)
     while left:
         (source, program), told = left.pop()
         for key in seen_by.get((source, program), ()):
@@ -73,15 +73,16 @@ def _learned(db: Connection, memos: dict[_Key, Memo], left: list[tuple[_Key, set
             if learned - known[key]:
                 known[key] |= learned
                 left.append((key, set(known[key])))
-    return {session for session, _ in known if known[session, _]}
+    return {key[0] for key, learned in known.items() if learned}
 
 
-def _seen_by(memos: dict[_Key, Memo]) -> Iterator[tuple[_Key, list[_Key]]]:
+def _seen_by(memos: dict[_Key, Memo]) -> dict[_Key, list[_Key]]:
+    """The memos that were written in sight of each one."""
     found = defaultdict[_Key, list[_Key]](list)
     for (session, program), memo in memos.items():
         for other in memo.seen:
             found[other, program].append((session, program))
-    yield from found.items()
+    return found
 
 
 def _words_of(db: Connection, session: str) -> set[str]:

@@ -67,6 +67,11 @@ class Folder:
         self.founder = ""
 
     @property
+    def counted(self) -> str:
+        """How many sessions are below it, in words."""
+        return f"{self.count} session{'s' * (self.count != 1)}"
+
+    @property
     def id(self) -> str:
         """Made of its height and its earliest session, which never leaves it."""
         if self.parent is None:
@@ -187,6 +192,10 @@ class Tree:
             rows = self._vectors[[self._places[one] for one in ids]]
             scores = rows @ vectors_of(self.encoder, [text])[0]
             return [self.memos[ids[at]] for at in np.argsort(-scores, kind="stable")[:k] if scores[at] > 0]
+
+    def readme(self, folder: Folder) -> Readme:
+        """What was written about a folder so far."""
+        return self.readmes.get(folder.id, Readme(folder=folder.id))
 
     def ranked(self, folder: Folder) -> list[Folder]:
         """The folders in a folder, those that hold most first, and of these the newest."""

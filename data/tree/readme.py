@@ -10,7 +10,7 @@ from stitchjam.data.text import one_line
 from stitchjam.data.tokens import count_tokens
 from stitchjam.data.tree.grow import Folder, Tree
 from stitchjam.data.tree.paths import Paths, most, name_of, period
-from stitchjam.data.tree.records import Memo, Readme
+from stitchjam.data.tree.records import Memo
 
 __all__ = ["child_lines", "content_hash", "entities_of", "memo_line", "memo_text", "period_of", "readme_text"]
 
@@ -19,7 +19,7 @@ _ENTITIES = 8
 
 def readme_text(tree: Tree, folder: Folder, paths: Paths, tokens: int = 600) -> str:
     """The README of a folder as Markdown, within a token budget: lines that do not fit are counted at its end."""
-    readme = tree.readmes.get(folder.id, Readme(folder=folder.id))
+    readme = tree.readme(folder)
     head = [f"# {one_line(name_of(tree, folder))}", *filter(None, (readme.about, readme.summary)), _facts(tree, folder)]
     lines, left = list(map(one_line, head)), tokens - sum(count_tokens(line) + 1 for line in head)
     rows = list(child_lines(tree, folder, paths))
@@ -34,11 +34,10 @@ def readme_text(tree: Tree, folder: Folder, paths: Paths, tokens: int = 600) -> 
 def child_lines(tree: Tree, folder: Folder, paths: Paths | None = None) -> Iterator[str]:
     """A line for each folder in a folder, those that hold most first, and for each session, oldest first."""
     for below in tree.ranked(folder):
-        about = tree.readmes.get(below.id, Readme(folder=below.id))
+        about = tree.readme(below)
         told = about.summary or about.about
         parts = [f"{paths.folders[below.id]}/" if paths else "", name_of(tree, below), period_of(tree, below)]
-        counted = f"{below.count} session{'s' * (below.count != 1)}"
-        yield " | ".join(one_line(part) for part in (*parts, counted, told) if part)
+        yield " | ".join(one_line(part) for part in (*parts, below.counted, told) if part)
     for session_id in folder.sessions:
         memo = tree.memos[session_id]
         yield f"{paths.sessions[session_id]} | {memo_line(memo)}" if paths else memo_line(memo)
@@ -76,6 +75,5 @@ def content_hash(lines: Sequence[str]) -> str:
 
 
 def _facts(tree: Tree, folder: Folder) -> str:
-    counted = f"{folder.count} session{'s' * (folder.count != 1)}"
     names = ", ".join(entities_of(tree, folder))
-    return "; ".join(filter(None, (counted, period_of(tree, folder), names and f"about {names}")))
+    return "; ".join(filter(None, (folder.counted, period_of(tree, folder), names and f"about {names}")))

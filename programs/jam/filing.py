@@ -18,7 +18,7 @@ from stitchjam.data.records import Session
 from stitchjam.data.tree.grow import Folder, Tree
 from stitchjam.data.tree.records import Readme
 from stitchjam.programs.deriving import Start, alone, require_start
-from stitchjam.programs.jam.memorizer import Memorizer, content_of, readme_of
+from stitchjam.programs.jam.memorizer import Memorizer, content_of
 
 __all__ = ["Filed", "memorize", "refreshed", "stale"]
 
@@ -132,7 +132,7 @@ def refreshed(tree: Tree, folder: Folder, memorizer: Memorizer) -> Readme:
     Raises:
         BackendError: from the steps.
     """
-    readme = readme_of(tree, folder).model_copy(update={"error": "", "digest": ""})
+    readme = tree.readme(folder).model_copy(update={"error": "", "digest": ""})
     try:
         if _unnamed(tree, folder):
             name, about = memorizer.name(tree, folder)
@@ -184,14 +184,14 @@ def _renew(
 
 
 def _is_stale(tree: Tree, folder: Folder) -> bool:
-    return _unnamed(tree, folder) or content_of(tree, folder) != readme_of(tree, folder).digest
+    return _unnamed(tree, folder) or content_of(tree, folder) != tree.readme(folder).digest
 
 
 def _unnamed(tree: Tree, folder: Folder) -> bool:
     """Whether a folder needs a name: it has none, or half of it is no longer what it was named for."""
     if folder.parent is None:
         return False
-    readme, members = readme_of(tree, folder), set(_members(folder))
+    readme, members = tree.readme(folder), set(_members(folder))
     named_for = set(readme.members)
     return not readme.name or bool(named_for - members) or len(members) >= 2 * len(named_for)
 

@@ -18,7 +18,7 @@ from stitchjam.data.text import normalise, one_line
 from stitchjam.data.tree.grow import Folder, Sizes, Tree
 from stitchjam.data.tree.paths import most, name_of
 from stitchjam.data.tree.readme import child_lines, content_hash, entities_of, memo_line
-from stitchjam.data.tree.records import Dated, Fact, Memo, Readme
+from stitchjam.data.tree.records import Dated, Fact, Memo
 from stitchjam.programs.contract import digest, identity
 from stitchjam.programs.render import NOTHING, clip, quoted_line, within
 from stitchjam.programs.step import Program, as_step
@@ -187,11 +187,6 @@ class Memorizer(Program):
 def content_of(tree: Tree, folder: Folder) -> str:
     """The hash of what the summary of a folder is written of."""
     return content_hash([name_of(tree, folder), _members(tree, folder)])
-
-
-def readme_of(tree: Tree, folder: Folder) -> Readme:
-    """What was written about a folder so far."""
-    return tree.readmes.get(folder.id, Readme(folder=folder.id))
 
 
 def _members(tree: Tree, folder: Folder) -> str:

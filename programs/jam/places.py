@@ -15,7 +15,6 @@ from stitchjam.data.store import Store
 from stitchjam.data.tree.grow import Folder, Tree
 from stitchjam.data.tree.paths import Paths, name_of, paths_of
 from stitchjam.data.tree.readme import period_of
-from stitchjam.data.tree.records import Readme
 from stitchjam.programs.jam.periods import period_in
 from stitchjam.programs.render import NOTHING, clip
 
@@ -178,12 +177,11 @@ class Places:
         tree, folder = self.grown, self.folder(label)
         if tree is None or folder is None:  # the tree was made anew meanwhile
             return ""
-        readme = tree.readmes.get(folder.id, Readme(folder=folder.id))
-        counted = f"{folder.count} session{'s' * (folder.count != 1)}"
+        readme = tree.readme(folder)
         parts = (
             clip(name_of(tree, folder), 60),
             period_of(tree, folder),
-            counted,
+            folder.counted,
             clip(readme.summary or readme.about, _ABOUT),
         )
         return " | ".join([label, *filter(None, parts)])

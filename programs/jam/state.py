@@ -16,7 +16,6 @@ from stitchjam.data.store import SessionHit, Store
 from stitchjam.data.text import is_question, normalise, one_line
 from stitchjam.data.tokens import truncate
 from stitchjam.data.tree.readme import memo_line
-from stitchjam.data.tree.records import Readme
 from stitchjam.programs.jam.places import Places
 from stitchjam.programs.render import NOTHING, claim_line, clip, clip_near, quoted, within
 
@@ -176,7 +175,7 @@ class ResearchState:
         period = f", from {clip(min(dates), 10)} to {clip(max(dates), 10)}" if dates else ""
         lines = [f"{len(times)} sessions{period}", f"speakers: {clip(', '.join(self.store.speakers), 200)}"]
         if tree := self.places.grown:
-            root = tree.readmes.get(tree.root.id, Readme(folder=tree.root.id))
+            root = tree.readme(tree.root)
             lines += [clip(root.summary, 240)] if root.summary else []
             lines += [self.places.show_folders()] if self.places.folders else []
         return "\n".join(lines)
